@@ -1,0 +1,162 @@
+"""The values that pass between ingest, store and replay. No behaviour, no I/O.
+
+`Entry` goes in (an event ready to be stored), `StoredEvent` comes out (an event with its place).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+__all__ = [
+    "Entry",
+    "Head",
+    "OpenMessage",
+    "Outlook",
+    "Page",
+    "Position",
+    "RewoundRange",
+    "StoredEvent",
+    "Verdict",
+]
+
+
+class Position(NamedTuple):
+    """A place just after an event, within one epoch."""
+
+    sequence: int
+    offset: int
+
+
+class Head(NamedTuple):
+    """The newest place of a session; `check` is `NO_CHECK` while `sequence` is 0."""
+
+    sequence: int
+    offset: int
+    check: str
+
+
+class RewoundRange(NamedTuple):
+    """Durable events `first` to `last` were rewound by the event at `last + 1`.
+
+    `offset` is that of the rewind event: everything that happened from `first` on with an offset
+    below it is hidden, ephemeral events too.
+    """
+
+    first: int
+    last: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One event, checked and ready to be stored.
+
+    The body is `head + <hole> + tail`; the script fills the hole, since only it knows the number:
+    `sequence` is the decimal sequence, `parent` the JSON of the last durable event's id or `null`.
+    Without a hole the body is `head` alone.
+    """
+
+    id: str
+    type: str
+    durable: bool
+    check: str
+    """`check_of(id)`."""
+    head: bytes
+    hole: Literal["", "sequence", "parent"] = ""
+    tail: bytes = b""
+    minted: bool = False
+    """The hub made the id, so it cannot be a duplicate."""
+    at_ms: int = 0
+    """The event's own time in Unix milliseconds; 0 where it cannot be read."""
+    members: bytes = b""
+    """JSON object of the members that list filters ask for
+    (`turn_id exec_id trace_id tags tool_name`), only those present; empty for none."""
+    last_key: str = ""
+    """Key under which this is a last value (`session.title_changed`, `…|<serverName>`)."""
+    message_key: str = ""
+    """For a delta: key of the message it belongs to."""
+    closes: tuple[str, ...] = ()
+    """Message keys that this event replaces; `("*",)` closes every open message."""
+    rewind_to: str = ""
+    """`upToEventId` of a rewind."""
+    status: str = ""
+    """New status of the session (`active`, `idle`), empty for no change."""
+    title: str | None = None
+    """New title of the session."""
+
+
+class Verdict(NamedTuple):
+    """What became of one entry. `position` is the place just after it (the first one's, if it is a
+    duplicate); `sequence` is None for an ephemeral event."""
+
+    id: str
+    epoch: str
+    position: Position
+    check: str
+    sequence: int | None
+    duplicate: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvent:
+    """One event with its place. `check` completes its cursor: that of the durable event at
+    `sequence`, itself if it is durable."""
+
+    offset: int
+    sequence: int
+    check: str
+    durable: bool
+    id: str
+    type: str
+    body: bytes
+    message_key: str = ""
+    received_ms: int = 0
+    at_ms: int = 0
+    members: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What a session looks like to somebody about to read it, from one script call."""
+
+    epoch: str
+    catalog: str
+    head: Head
+    first_sequence: int
+    """Oldest durable event kept; `head.sequence + 1` when none is."""
+    first_offset: int
+    """Offset of the oldest event in the tail; `head.offset + 1` when it is empty."""
+    created_ms: int
+    rewound: tuple[RewoundRange, ...]
+    id_at: str | None
+    """Id of the durable event at the sequence asked for, None where it is not kept."""
+    offset_at: int | None
+    """Its offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Events after a position, in order of offset.
+
+    `position` is where the next read continues: if `more` is false it is `head`, whether or not the
+    last numbers were ephemeral. `exact` tells that the tail covered it: every event is there, of
+    both kinds; otherwise only the durable ones. `trimmed` tells that durable events between the
+    position asked for and the first one here are no longer kept.
+    """
+
+    epoch: str
+    head: Head
+    events: tuple[StoredEvent, ...]
+    position: Position
+    more: bool
+    exact: bool
+    trimmed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OpenMessage:
+    """A message that is still being streamed, whose first delta the tail still holds."""
+
+    key: str
+    deltas: tuple[StoredEvent, ...]
