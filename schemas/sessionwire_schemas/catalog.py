@@ -1,0 +1,246 @@
+"""The two catalogs: which event types there are and what the hub does with each (protocol.md §2).
+
+Owns the rules that need no typed model: what is ephemeral, what is a last value, which deltas make
+one message and what replaces it, what changes status and title. They work on tables and on JSON
+that nobody has checked: whatever shape `data` has, they answer and never raise. The pydantic models
+are loaded on first use, so that a hub's hot path never pays for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, Literal, cast
+
+from sessionwire_schemas import _tables
+from sessionwire_schemas.deltas import CLOSERS, DELTAS, EVERY_MESSAGE, CloseRule, DeltaRule
+from sessionwire_schemas.everruns_pairs import EVERRUNS_PAIRS
+from sessionwire_schemas.names import EVENT_ID_PATTERN
+from sessionwire_schemas.pairs import Pair
+from sessionwire_schemas.paths import key_part, member
+
+__all__ = [
+    "CATALOGS",
+    "COPILOT",
+    "EVERRUNS",
+    "Catalog",
+    "CatalogName",
+    "DeltaRule",
+    "EphemeralRule",
+    "Pair",
+    "TypeInfo",
+    "detect",
+]
+
+CatalogName = Literal["copilot", "everruns"]
+EphemeralRule = Literal["always", "optional", "never"]
+
+_REWIND: Final = "session.snapshot_rewind"
+
+
+@dataclass(frozen=True, slots=True)
+class TypeInfo:
+    """What a catalog says about one event type.
+
+    Attributes:
+        name: the event type.
+        ephemeral: `always`, `optional` (the event's own flag says) or `never`. What the hub makes
+            of it is `Catalog.is_ephemeral`.
+        visibility: `internal` types are meant for the runtime alone.
+        stability: whether its shape may still change.
+        description: one sentence; "" where the catalog has none.
+        model_name: name of its class among the catalog's models.
+    """
+
+    name: str
+    ephemeral: EphemeralRule
+    visibility: Literal["public", "internal"]
+    stability: Literal["stable", "experimental"]
+    description: str
+    model_name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Catalog:
+    """A named set of event types and their rules. There are two: `COPILOT` and `EVERRUNS`.
+
+    Attributes:
+        name: the catalog's name, as sessions carry it.
+        types: every type of the catalog, in its order.
+        turn_start_type: type of the event that a turn begins with.
+        pairs: what opens and closes what.
+    """
+
+    name: CatalogName
+    types: Mapping[str, TypeInfo]
+    turn_start_type: str
+    pairs: tuple[Pair, ...]
+    _lasts: Mapping[str, str]
+    _statuses: Mapping[str, str]
+    _title_type: str
+    _deltas: Mapping[str, DeltaRule]
+    _closers: Mapping[str, tuple[CloseRule, ...]]
+    _secrets: Mapping[str, tuple[str, ...]]
+
+    def is_ephemeral(self, type: str, flag: bool | None) -> bool:
+        """Decide whether the hub keeps an event out of the log.
+
+        The catalog's table or `ephemeral: true` in the event, known type or not; but a rewind is
+        durable whatever either says, for the history after it makes no sense without it.
+        """
+        if type == _REWIND and self.name == "copilot":
+            return False
+        info = self.types.get(type)
+        return flag is True or (info is not None and info.ephemeral == "always")
+
+    def last_key(self, type: str, data: object, agent_id: object = None) -> str:
+        """Return the key under which an event replaces the one before it.
+
+        Returns: "" where every event counts; `type`, or `type|<value>` where values of one type
+        stand side by side (a server's status, an agent's intent).
+        """
+        path = self._lasts.get(type)
+        if path is None:
+            return ""
+        if not path:
+            return type
+        if path == "agentId":
+            part = key_part(agent_id)
+            return f"{type}|{part}" if part else type
+        part = key_part(member(data, path.removeprefix("data.")))
+        return f"{type}|{part}" if part else ""
+
+    def delta_rule(self, type: str) -> DeltaRule | None:
+        """Return how a type carries a part of a message; None if it is no delta."""
+        return self._deltas.get(type)
+
+    def message_key(self, type: str, data: object) -> str:
+        """Return the key `<family>|<id>` of the message that a delta is a part of.
+
+        Returns: "" for what is no delta, or does not say which message it belongs to.
+        """
+        rule = self._deltas.get(type)
+        return "" if rule is None else rule.key(data)
+
+    def closes(self, type: str, data: object, context: object = None) -> tuple[str, ...]:
+        """Return the keys of the messages that an event replaces, without repetition.
+
+        Args:
+            type: the event's type.
+            data: its data.
+            context: its everruns context, which `reason.completed` alone is known by.
+
+        Returns: at most `paths.MAX_ITEMS` keys or so; `("*",)` for every open message.
+        """
+        rules = self._closers.get(type)
+        if rules is None:
+            return ()
+        keys = tuple(dict.fromkeys(key for rule in rules for key in rule.keys(data, context)))
+        return (EVERY_MESSAGE,) if EVERY_MESSAGE in keys else keys
+
+    def status_after(self, type: str) -> Literal["", "active", "idle"]:
+        """Return the session's status after an event of this type, "" for no change."""
+        return cast('Literal["", "active", "idle"]', self._statuses.get(type, ""))
+
+    def title_of(self, type: str, data: object) -> str | None:
+        """Return the session's new title, None for no change."""
+        title = member(data, "title") if type == self._title_type else None
+        return title if isinstance(title, str) else None
+
+    def rewind_to(self, type: str, data: object) -> str:
+        """Return the id of the first event that a rewind hides, "" for any other event."""
+        if type != _REWIND or self.name != "copilot":
+            return ""
+        event_id = member(data, "upToEventId")
+        if isinstance(event_id, str) and EVENT_ID_PATTERN.fullmatch(event_id):
+            return event_id
+        return ""
+
+    def secrets(self, type: str) -> tuple[str, ...]:
+        """Return the paths below `data` that are cut out before an event is stored."""
+        return self._secrets.get(type, ())
+
+
+def _types(rows: tuple[tuple[str, str, str, str, str, str], ...]) -> Mapping[str, TypeInfo]:
+    infos = {
+        name: TypeInfo(
+            name,
+            cast("EphemeralRule", ephemeral),
+            cast('Literal["public", "internal"]', visibility),
+            cast('Literal["stable", "experimental"]', stability),
+            description,
+            model_name,
+        )
+        for name, ephemeral, visibility, stability, model_name, description in rows
+    }
+    return MappingProxyType(infos)
+
+
+COPILOT: Final = Catalog(
+    name="copilot",
+    types=_types(_tables.COPILOT_TYPES),
+    turn_start_type="user.message",
+    pairs=_tables.COPILOT_PAIRS,
+    _lasts=_tables.COPILOT_LASTS,
+    _statuses={
+        "abort": "idle",
+        "assistant.turn_start": "active",
+        "session.idle": "idle",
+        "session.shutdown": "idle",
+        "user.message": "active",
+    },
+    _title_type="session.title_changed",
+    _deltas=DELTAS["copilot"],
+    _closers=CLOSERS["copilot"],
+    _secrets={"mcp.oauth_required": ("staticClientConfig.clientSecret", "httpResponse")},
+)
+
+EVERRUNS: Final = Catalog(
+    name="everruns",
+    types=_types(_tables.EVERRUNS_TYPES),
+    turn_start_type="turn.started",
+    pairs=EVERRUNS_PAIRS,
+    _lasts={
+        "budget.exhausted": "data.budget_id",
+        "budget.paused": "data.budget_id",
+        "budget.resumed": "data.budget_id",
+        "budget.warning": "data.budget_id",
+        "session.model.changed": "",
+        "session.title.updated": "",
+    },
+    _statuses={
+        "session.activated": "active",
+        "session.idled": "idle",
+        "turn.started": "active",
+    },
+    _title_type="session.title.updated",
+    _deltas=DELTAS["everruns"],
+    _closers=CLOSERS["everruns"],
+    _secrets={},
+)
+
+CATALOGS: Final[Mapping[str, Catalog]] = MappingProxyType(
+    {"copilot": COPILOT, "everruns": EVERRUNS}
+)
+"""The catalogs by name."""
+
+
+def detect(envelope: Mapping[str, object]) -> CatalogName | None:
+    """Tell which catalog an event belongs to, for a session that has none yet.
+
+    `ts`, `session_id` or `context` mean everruns, `timestamp` or `parentId` copilot. Where neither
+    is there (the hub mints them) or both are, the type says, for no type is in both catalogs.
+
+    Returns: None if nothing says.
+    """
+    everruns = not envelope.keys().isdisjoint(("ts", "session_id", "context"))
+    copilot = not envelope.keys().isdisjoint(("timestamp", "parentId"))
+    if everruns != copilot:
+        return "everruns" if everruns else "copilot"
+    name = envelope.get("type")
+    if isinstance(name, str):
+        for catalog in (COPILOT, EVERRUNS):
+            if name in catalog.types:
+                return catalog.name
+    return None
