@@ -26,15 +26,15 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     host: str = "127.0.0.1"
-    port: int = Field(8787, ge=0, le=65535)
+    port: int = Field(default=8787, ge=0, le=65535)
     redis_url: str = ""
     """Empty: an embedded Valkey in `data_dir`."""
     data_dir: Path = Field(default_factory=_default_data_dir)
     keys_file: Path | None = None
-    key: str = Field("", repr=False)
+    key: str = Field(default="", repr=False)
     """One key with every scope, `human` and `secrets`."""
     allow_origins: tuple[str, ...] = ()
-    workers: int = Field(1, ge=1)
+    workers: int = Field(default=1, ge=1)
 
     validation: Literal["lenient", "strict", "off"] = "lenient"
     create_on_publish: bool = True
@@ -42,54 +42,54 @@ class Settings(BaseModel):
     default_from: Literal["start", "now"] = "start"
     metrics_open: bool = False
 
-    max_event_bytes: int = Field(8 * 2**20, ge=1024)
-    max_batch_bytes: int = Field(16 * 2**20, ge=1024)
-    max_batch_events: int = Field(256, ge=1, le=256)
+    max_event_bytes: int = Field(default=8 * 2**20, ge=1024)
+    max_batch_bytes: int = Field(default=16 * 2**20, ge=1024)
+    max_batch_events: int = Field(default=256, ge=1, le=256)
 
-    log_max_events: int = Field(100_000, ge=0)
+    log_max_events: int = Field(default=100_000, ge=0)
     """Durable events kept per session; 0 keeps all."""
-    log_max_age_s: float = Field(30 * 86_400, ge=0)
+    log_max_age_s: float = Field(default=30 * 86_400, ge=0)
     """Age at which durable events are trimmed; 0 keeps them."""
-    tail_max: int = Field(2_000, ge=1)
-    tail_ttl_s: int = Field(300, ge=1)
-    tail_inline_bytes: int = Field(4_096, ge=0)
+    tail_max: int = Field(default=2_000, ge=1)
+    tail_ttl_s: int = Field(default=300, ge=1)
+    tail_inline_bytes: int = Field(default=4_096, ge=0)
     """A durable event above this stands in the tail without its body."""
-    live_message_bytes: int = Field(65_536, ge=1024)
+    live_message_bytes: int = Field(default=65_536, ge=1024)
     """A live message above this carries only its header."""
-    session_ttl_s: float = Field(0, ge=0)
+    session_ttl_s: float = Field(default=0, ge=0)
     """Idle time after which a session's state is removed; 0 keeps it."""
-    sweep_every_s: float = Field(3_600, gt=0)
+    sweep_every_s: float = Field(default=3_600, gt=0)
 
-    page_events: int = Field(512, ge=1, le=4_096)
-    page_bytes: int = Field(256 * 1024, ge=1024, le=2**20)
+    page_events: int = Field(default=512, ge=1, le=4_096)
+    page_bytes: int = Field(default=256 * 1024, ge=1024, le=2**20)
     """A slow viewer holds about two pages at a time, so this bounds its memory."""
-    ring_events: int = Field(512, ge=1)
-    ring_bytes: int = Field(2**20, ge=1024)
-    rings_bytes: int = Field(64 * 2**20, ge=1024)
+    ring_events: int = Field(default=512, ge=1)
+    ring_bytes: int = Field(default=2**20, ge=1024)
+    rings_bytes: int = Field(default=64 * 2**20, ge=1024)
     """All rings of the process together."""
-    channel_linger_s: float = Field(10, ge=0)
+    channel_linger_s: float = Field(default=10, ge=0)
     """How long a session stays subscribed after its last viewer left."""
 
-    heartbeat_s: float = Field(15, gt=0)
-    send_timeout_s: float = Field(30, gt=0)
-    max_connection_s: float = Field(0, ge=0)
+    heartbeat_s: float = Field(default=15, gt=0)
+    send_timeout_s: float = Field(default=30, gt=0)
+    max_connection_s: float = Field(default=0, ge=0)
     """Connections are cycled after this ±20 %; 0 never."""
-    drain_s: float = Field(10, ge=0)
-    filtered_cursor_every: int = Field(100, ge=1)
-    stream_wait_s: float = Field(30, gt=0)
+    drain_s: float = Field(default=10, ge=0)
+    filtered_cursor_every: int = Field(default=100, ge=1)
+    stream_wait_s: float = Field(default=30, gt=0)
     """How long a stream asked for while Redis is away waits for it."""
     send_mode: Literal["auto", "portable"] = "auto"
     """`auto` writes to the server's transport where it can; `portable` never does."""
 
-    max_viewers_per_session: int = Field(10_000, ge=1)
-    max_connections_per_token: int = Field(20_000, ge=1)
+    max_viewers_per_session: int = Field(default=10_000, ge=1)
+    max_connections_per_token: int = Field(default=20_000, ge=1)
 
-    list_scan_s: float = Field(5, gt=0)
-    max_scans: int = Field(4, ge=1)
-    redis_timeout_s: float = Field(5, gt=0)
-    probe_s: float = Field(5, gt=0)
+    list_scan_s: float = Field(default=5, gt=0)
+    max_scans: int = Field(default=4, ge=1)
+    redis_timeout_s: float = Field(default=5, gt=0)
+    probe_s: float = Field(default=5, gt=0)
     """Silence after which the live path is probed."""
-    head_check_s: float = Field(30, gt=0)
+    head_check_s: float = Field(default=30, gt=0)
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None, **given: Any) -> Self:
