@@ -1,0 +1,122 @@
+"""Reads out what the read scripts and the log answer. Pure, no I/O.
+
+Stream entries come as an id of two numbers and a flat list of fields; which number is which depends
+on the stream (keys.py), everything else is the same for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from urllib.parse import unquote
+
+from sessionwire_server.entries import (
+    Head,
+    Outlook,
+    Page,
+    Position,
+    RewoundRange,
+    StoredEvent,
+)
+from sessionwire_server.redis_link import Reply
+
+__all__ = [
+    "last_value",
+    "log_event",
+    "outlook",
+    "page",
+    "rewound_ranges",
+    "tail_event",
+    "text",
+]
+
+
+def text(value: bytes) -> str:
+    """Decode a field that the hub wrote."""
+    return value.decode()
+
+
+def _fields(flat: Sequence[bytes]) -> Mapping[bytes, bytes]:
+    return dict(zip(flat[::2], flat[1::2], strict=True))
+
+
+def _numbers(entry_id: bytes) -> tuple[int, int]:
+    first, _, second = entry_id.partition(b"-")
+    return int(first), int(second)
+
+
+def _event(offset: int, sequence: int, fields: Mapping[bytes, bytes]) -> StoredEvent:
+    key = fields.get(b"m")
+    return StoredEvent(
+        offset=offset,
+        sequence=sequence,
+        check=text(fields[b"c"]),
+        durable=b"e" not in fields,
+        id=text(fields[b"i"]),
+        type=text(fields[b"t"]),
+        body=fields[b"b"],
+        message_key="" if key is None else unquote(text(key)),
+        received_ms=int(fields[b"r"]),
+        at_ms=int(fields.get(b"s", b"0")),
+        members=fields.get(b"k", b""),
+    )
+
+
+def log_event(entry: Sequence[Reply]) -> StoredEvent:
+    """Read an entry of the log, `<sequence>-<offset>`."""
+    sequence, offset = _numbers(entry[0])
+    return _event(offset, sequence, _fields(entry[1]))
+
+
+def tail_event(entry: Sequence[Reply]) -> StoredEvent:
+    """Read an entry of the tail, `<offset>-<sequence>`, that has its body."""
+    offset, sequence = _numbers(entry[0])
+    return _event(offset, sequence, _fields(entry[1]))
+
+
+def last_value(value: bytes) -> StoredEvent:
+    """Read a value of the `last` hash."""
+    line, _, body = value.partition(b"\n")
+    offset, sequence, check, kind, event_id, event_type = text(line).split(" ")
+    return StoredEvent(int(offset), int(sequence), check, kind == "d", event_id, event_type, body)
+
+
+def _ranges(spelled: str) -> Iterator[RewoundRange]:
+    for word in spelled.split():
+        first, last, offset = word.split("-")
+        yield RewoundRange(int(first), int(last), int(offset))
+
+
+def rewound_ranges(spelled: bytes | None) -> tuple[RewoundRange, ...]:
+    """Read the rewound ranges as meta keeps them, ascending."""
+    return tuple(_ranges(text(spelled))) if spelled else ()
+
+
+def outlook(reply: Sequence[Reply]) -> Outlook:
+    """Read what `look` answered for a session that exists."""
+    epoch, catalog, sequence, offset, check, first, first_offset, created, ranges, id_at, at = reply
+    return Outlook(
+        epoch=text(epoch),
+        catalog=text(catalog),
+        head=Head(sequence, offset, text(check)),
+        first_sequence=first,
+        first_offset=first_offset,
+        created_ms=created,
+        rewound=rewound_ranges(ranges),
+        id_at=text(id_at) or None,
+        offset_at=at if isinstance(at, int) else None,
+    )
+
+
+def page(reply: Sequence[Reply]) -> Page:
+    """Read what `page` answered for a session that exists."""
+    epoch, sequence, offset, check, exact, more, trimmed, next_sequence, next_offset = reply[:9]
+    read = tail_event if exact else log_event
+    return Page(
+        epoch=text(epoch),
+        head=Head(sequence, offset, text(check)),
+        events=tuple(map(read, reply[9:])),
+        position=Position(next_sequence, next_offset),
+        more=bool(more),
+        exact=bool(exact),
+        trimmed=bool(trimmed),
+    )

@@ -1,0 +1,143 @@
+"""The words of `lua/publish.lua`: requests in, verdicts out. Pure, no I/O.
+
+What a request asks for is in `PublishRequest`; what the script answered becomes the verdicts, or
+the error that the client gets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from urllib.parse import quote
+
+from sessionwire_server.entries import Entry, Position, Verdict
+from sessionwire_server.errors import HubError
+from sessionwire_server.redis_link import Reply, Word
+from sessionwire_server.settings import Settings
+
+__all__ = [
+    "MAX_NAME_BYTES",
+    "PublishRequest",
+    "arguments",
+    "refusal",
+    "session_not_found",
+    "verdicts",
+]
+
+MAX_NAME_BYTES = 512
+"""Longest name under which an event is remembered. A message whose id makes a longer one gets no
+catch-up, a value none in `last`: names are the producer's and must not fill Redis."""
+
+UNKNOWN_CHECK = "aaaaa"
+"""Stands in a cursor whose durable event is trimmed: such a cursor is judged by its numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishRequest:
+    """One request to publish, stored whole or not at all."""
+
+    catalog: str
+    create: bool
+    entries: Sequence[Entry]
+    size: int = field(init=False)
+    """Bytes of its bodies."""
+
+    def __post_init__(self) -> None:
+        size = sum(len(entry.head) + len(entry.tail) for entry in self.entries)
+        object.__setattr__(self, "size", size)
+
+
+def _name(name: str) -> str:
+    """Spell a message key or last key without spaces, or as nothing where it is too long."""
+    word = quote(name, safe="|:._-*")
+    return word if len(word) <= MAX_NAME_BYTES else ""
+
+
+def _entry_words(entry: Entry) -> tuple[Word, ...]:
+    kind = "d" if entry.durable else "p"
+    hole = entry.hole[:1] or "-"
+    return (
+        f"{kind}{hole}{'m' if entry.minted else '-'}",
+        entry.id,
+        entry.type,
+        entry.check,
+        entry.head,
+        entry.tail,
+        entry.at_ms,
+        entry.members,
+        _name(entry.last_key) if entry.last_key else "",
+        _name(entry.message_key) if entry.message_key else "",
+        " ".join(map(_name, entry.closes)) if entry.closes else "",
+        entry.rewind_to,
+        entry.status,
+        "" if entry.title is None else f"={entry.title}",
+    )
+
+
+def arguments(
+    channel: str, epoch: str, settings: Settings, requests: Sequence[PublishRequest]
+) -> list[Word]:
+    """Spell the arguments of one call; `epoch` is taken if the session has none yet."""
+    words: list[Word] = [
+        channel,
+        epoch,
+        settings.tail_max,
+        settings.tail_ttl_s,
+        settings.tail_inline_bytes,
+        settings.live_message_bytes,
+        settings.log_max_events,
+        int(settings.log_max_age_s * 1000),
+        len(requests),
+    ]
+    for request in requests:
+        words += (request.catalog, int(request.create), len(request.entries))
+        for entry in request.entries:
+            words += _entry_words(entry)
+    return words
+
+
+def session_not_found(sid: str) -> HubError:
+    """Make the error for a session that does not exist."""
+    return HubError(404, "session_not_found", f"there is no session {sid!r}")
+
+
+def refusal(sid: str, reply: Sequence[Reply]) -> HubError | None:
+    """Tell why the script refused a request, None if it took it."""
+    match reply[0]:
+        case b"":
+            return None
+        case b"deleted":
+            return HubError(410, "session_deleted", f"session {sid!r} was deleted")
+        case b"catalog":
+            name = str(reply[1], "ascii")
+            detail = f"session {sid!r} is of the catalog {name!r}"
+            return HubError(409, "catalog_mismatch", detail, catalog=name)
+        case _:
+            return session_not_found(sid)
+
+
+def verdicts(epoch: str, entries: Sequence[Entry], reply: Sequence[Reply]) -> list[Verdict]:
+    """Read the verdicts on a request that was taken, one an entry, in order."""
+    _, sequence, offset, check, *duplicates = reply
+    check = str(check, "ascii")
+    known = {int(words[0]): words[1:] for words in duplicates}
+    found: list[Verdict] = []
+    for index, entry in enumerate(entries, 1):
+        if index in known:
+            found.append(_duplicate(epoch, entry.id, known[index]))
+            continue
+        offset += 1
+        if entry.durable:
+            sequence, check = sequence + 1, entry.check
+        number = sequence if entry.durable else None
+        position = Position(sequence, offset)
+        found.append(Verdict(entry.id, epoch, position, check, number, duplicate=False))
+    return found
+
+
+def _duplicate(epoch: str, event_id: str, words: Sequence[Reply]) -> Verdict:
+    durable, sequence, offset, check = words
+    position = Position(int(sequence), int(offset))
+    number = position.sequence if durable else None
+    text = str(check, "ascii") or UNKNOWN_CHECK
+    return Verdict(event_id, epoch, position, text, number, duplicate=True)

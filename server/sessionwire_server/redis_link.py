@@ -1,0 +1,215 @@
+"""The link to Redis: its connections, its scripts, and what its errors mean to a client.
+
+Owns every connection of the process and the one place where redis-py's loose types become ours.
+Never repeats a script call whose reply was lost: the caller cannot know whether it ran, so it ends
+as 503 and the producer's own ids make its retry safe (protocol.md §3).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol, Self, TypeAlias, cast
+
+from redis import asyncio as redis_asyncio
+from redis import exceptions as redis_errors
+from redis.asyncio.connection import AbstractConnection, BlockingConnectionPool, parse_url
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.maint_notifications import MaintNotificationsConfig
+
+from sessionwire_server.errors import HubError
+from sessionwire_server.scripts import Script
+from sessionwire_server.settings import Settings
+
+__all__ = ["Command", "RedisLink", "Reply", "StorageFull", "StoreUnavailable", "Word"]
+
+logger = logging.getLogger(__name__)
+
+Word: TypeAlias = bytes | str | int | float
+"""A word of a command."""
+
+Command: TypeAlias = tuple[Word, ...]
+
+Reply: TypeAlias = Any
+"""What redis-py gives back; whoever asked knows the shape and reads it out at once."""
+
+COMMAND_CONNECTIONS = 32
+"""Commands in flight of one hub. A script call takes well under a millisecond of a Redis that runs
+one at a time, so more would only wait there instead of here."""
+
+
+class StoreUnavailable(HubError):
+    """Redis is away, or took a request and did not say what became of it."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(503, "redis_unavailable", detail, headers={"Retry-After": "1"})
+
+
+class StorageFull(HubError):
+    """Redis has no memory left; nothing was stored."""
+
+    def __init__(self, detail: str = "Redis is out of memory, nothing was stored") -> None:
+        super().__init__(507, "storage_full", detail)
+
+
+_AWAY = (
+    redis_errors.ConnectionError,
+    redis_errors.TimeoutError,
+    redis_errors.ReadOnlyError,
+    redis_errors.TryAgainError,
+    redis_errors.ClusterDownError,
+    redis_errors.RedisClusterException,
+    redis_errors.MovedError,
+    redis_errors.InvalidResponse,
+    OSError,
+)
+
+_AWAY_WORDS = ("LOADING", "READONLY", "MASTERDOWN", "MISCONF", "NOREPLICAS", "BUSY ", "TRYAGAIN")
+"""First words of error replies for which redis-py has no class, or none when a script raises."""
+
+
+def _meaning(error: Exception) -> HubError | None:
+    text = str(error)
+    if isinstance(error, redis_errors.OutOfMemoryError) or text.startswith("OOM "):
+        return StorageFull()
+    if isinstance(error, _AWAY) or text.startswith(_AWAY_WORDS):
+        return StoreUnavailable(f"Redis is not available: {text[:200]}")
+    return None
+
+
+class _Pipe(Protocol):
+    async def __aenter__(self) -> _Pipe: ...
+    async def __aexit__(self, *_: object) -> None: ...
+    def execute_command(self, *words: Word) -> object: ...
+    async def execute(self) -> list[Reply]: ...
+
+
+class _Commands(Protocol):
+    """What we use of redis-py's client, with types."""
+
+    async def execute_command(self, *words: Word) -> Reply: ...
+    def pipeline(self, transaction: bool) -> _Pipe: ...
+
+
+class _Maker(Protocol):
+    def make_connection(self) -> AbstractConnection: ...
+
+
+class RedisLink:
+    """The connections of one hub process to its Redis.
+
+    `async with RedisLink(settings) as link` opens nothing yet: connections are made when they are
+    needed, so a hub starts while Redis is away.
+
+    Attributes:
+        client: redis-py client over a bounded pool, for commands; it never repeats one.
+        is_up: whether the last call got a reply.
+    """
+
+    def __init__(self, settings: Settings, url: str | None = None) -> None:
+        """Take the URL (`redis://`, `rediss://` or `unix://`), `settings.redis_url` by default.
+
+        Raises:
+            ValueError: the URL is of no such kind.
+        """
+        self.url = url or settings.redis_url
+        self._timeout_s = settings.redis_timeout_s
+        self._connection_kwargs = self._spelled_out()
+        self.client = self._client(COMMAND_CONNECTIONS)
+        self._scans = self._client(2 * settings.max_scans)
+        self._feeds = self._pool(1, socket_timeout=None)
+        self.is_up = True
+
+    def _spelled_out(self) -> dict[str, Any]:
+        kwargs: dict[str, Any] = {
+            **parse_url(self.url),
+            "protocol": 3,
+            "socket_timeout": self._timeout_s,
+            "socket_connect_timeout": self._timeout_s,
+            "retry": Retry(NoBackoff(), 0),
+            "client_name": "sessionwire",
+            "maint_notifications_config": MaintNotificationsConfig(enabled=False),
+        }
+        if not self.url.startswith("unix:"):
+            kwargs["socket_keepalive"] = True
+        return kwargs
+
+    def _pool(self, connections: int, **changes: Any) -> BlockingConnectionPool:
+        kwargs = {**self._connection_kwargs, **changes}
+        return BlockingConnectionPool(
+            max_connections=connections, timeout=self._timeout_s, **kwargs
+        )
+
+    def _client(self, connections: int) -> redis_asyncio.Redis:
+        return redis_asyncio.Redis.from_pool(self._pool(connections))
+
+    def _commands(self, scan: bool) -> _Commands:
+        return cast("_Commands", self._scans if scan else self.client)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.client.aclose()
+        await self._scans.aclose()
+
+    @contextmanager
+    def _answered(self) -> Generator[None]:
+        try:
+            yield
+        except Exception as error:
+            meaning = _meaning(error)
+            if meaning is None:
+                raise
+            if isinstance(meaning, StoreUnavailable) and self.is_up:
+                self.is_up = False
+                logger.warning("Redis is not available: %s", type(error).__name__)
+            raise meaning from error
+        if not self.is_up:
+            self.is_up = True
+            logger.info("Redis is available again")
+
+    async def run(
+        self, script: Script, keys: Sequence[str], args: Sequence[Word], *, scan: bool = False
+    ) -> Reply:
+        """Run a script once; a server that does not know it gets its text at once.
+
+        `scan` takes the connections that are set apart for long reads.
+
+        Raises:
+            StoreUnavailable, StorageFull: see the classes.
+        """
+        client = self._commands(scan)
+        with self._answered():
+            try:
+                return await client.execute_command("EVALSHA", script.sha, len(keys), *keys, *args)
+            except redis_errors.NoScriptError:
+                # Refused before it ran, so this is still the first time.
+                return await client.execute_command("EVAL", script.text, len(keys), *keys, *args)
+
+    async def command(self, *words: Word) -> Reply:
+        """Run one command once."""
+        with self._answered():
+            return await self._commands(scan=False).execute_command(*words)
+
+    async def pipeline(self, commands: Sequence[Command], *, scan: bool = False) -> list[Reply]:
+        """Run commands in one write; they need not be of one slot and are no transaction."""
+        client = self._commands(scan)
+        with self._answered():
+            async with client.pipeline(transaction=False) as pipe:
+                for words in commands:
+                    pipe.execute_command(*words)
+                return await pipe.execute()
+
+    async def spublish(self, channel: str, payload: bytes) -> None:
+        """Publish to a shard channel."""
+        await self.command("SPUBLISH", channel, payload)
+
+    def feed_connection(self) -> AbstractConnection:
+        """Make a connection of its own for subscriptions; the caller connects and disconnects it.
+
+        Reads on it wait without end: silence is normal there.
+        """
+        return cast("_Maker", self._feeds).make_connection()
