@@ -1,0 +1,173 @@
+"""What a viewer wants to see and how it is spelled; viewers that agree share every byte.
+
+`Filter` decides, `Spelling` encodes, and `Audience` is the set of a channel's viewers with one
+filter, spelling and framing: its joined bytes are made once, whoever many they go to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from sessionwire_schemas.cursor import Cursor
+from sessionwire_schemas.frames import control_frame, event_frame
+from sessionwire_server.entries import StoredEvent
+
+if TYPE_CHECKING:
+    from sessionwire_server.viewer import Viewer
+
+__all__ = ["Audience", "Filter", "Frame", "Spelling", "Taste", "chunked", "plain"]
+
+
+class _Agent(msgspec.Struct):
+    agentId: str | None = None
+
+
+_agent = msgspec.json.Decoder(_Agent)
+
+
+class Filter(NamedTuple):
+    """Which events a viewer sees; None and empty sets let everything through.
+
+    `agents` holds agent ids and `primary`: events of no agent, and those about sub-agents.
+    """
+
+    types: frozenset[str] | None = None
+    exclude: frozenset[str] = frozenset()
+    agents: frozenset[str] | None = None
+
+    def admits(self, event: StoredEvent) -> bool:
+        """Tell whether the viewer sees the event."""
+        if self.types is not None and event.type not in self.types:
+            return False
+        if event.type in self.exclude:
+            return False
+        return self.agents is None or self._admits_agent(self.agents, event)
+
+    @staticmethod
+    def _admits_agent(agents: frozenset[str], event: StoredEvent) -> bool:
+        try:
+            agent = _agent.decode(event.body).agentId
+        except msgspec.MsgspecError:
+            agent = None
+        if "primary" in agents and (agent is None or event.type.startswith("subagent.")):
+            return True
+        return agent in agents
+
+
+class Spelling(NamedTuple):
+    """How a session event becomes a frame.
+
+    Without `cursors` the `id:` line is the event's own id, on durable events only, as the everruns
+    server does it. Without `names` there is no `event:` line.
+    """
+
+    cursors: bool = True
+    names: bool = True
+
+    def encode(self, event: StoredEvent, epoch: str) -> bytes:
+        """Frame one event."""
+        if self.cursors:
+            marker: str | None = f"{epoch}.{event.sequence}.{event.offset}.{event.check}"
+        else:
+            marker = event.id if event.durable else None
+        return event_frame(event.body, name=event.type if self.names else None, event_id=marker)
+
+
+class Frame:
+    """An event in a ring, encoded once per spelling when somebody first wants it."""
+
+    __slots__ = ("_made", "epoch", "event", "size")
+
+    def __init__(self, event: StoredEvent, epoch: str) -> None:
+        self.event = event
+        self.epoch = epoch
+        self.size = 2 * len(event.body) + 400
+        """Bytes held in memory with one spelling made, near enough for a budget."""
+        self._made: dict[Spelling, bytes] = {}
+
+    def spelled(self, spelling: Spelling) -> bytes:
+        """Give the frame's bytes."""
+        made = self._made.get(spelling)
+        if made is None:
+            made = self._made[spelling] = spelling.encode(self.event, self.epoch)
+        return made
+
+
+def plain(data: bytes) -> bytes:
+    """Frame nothing: the bytes as they are, for HTTP/1.0 and for servers that do it themselves."""
+    return data
+
+
+def chunked(data: bytes) -> bytes:
+    """Frame bytes as one chunk of a chunked message (RFC 9112 §7.1)."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+class Taste(NamedTuple):
+    """Everything that the bytes for a viewer depend on; equal tastes share an `Audience`."""
+
+    filter: Filter = Filter()
+    spelling: Spelling = Spelling()
+    control: bool = False
+    framing: Callable[[bytes], bytes] = plain
+
+
+@dataclass(eq=False, slots=True)
+class Audience:
+    """The viewers of one channel with one taste.
+
+    Attributes:
+        live: those that are caught up and written to synchronously.
+        members: how many viewers there are, live or not.
+        filtered: events left out since a cursor was last shown.
+        written_at: loop time of the last write to the live ones, for heartbeats.
+    """
+
+    taste: Taste
+    live: set[Viewer]
+    members: int = 0
+    filtered: int = 0
+    written_at: float = 0.0
+
+    def encode(self, frames: Iterable[Frame], cursor_every: int) -> tuple[bytes, int]:
+        """Join what this audience sees of `frames`, framed for the wire.
+
+        Args:
+            frames: in order of offset.
+            cursor_every: number of filtered events after which a `cursor` frame stands in.
+
+        Returns: the bytes, empty when there is nothing to write, and the number of events in them.
+        """
+        taste = self.taste
+        if taste.filter == _EVERYTHING:
+            parts = [frame.spelled(taste.spelling) for frame in frames]
+            shown = len(parts)
+        else:
+            parts, shown = self._filtered(frames, cursor_every)
+        if not parts:
+            return b"", 0
+        return taste.framing(parts[0] if len(parts) == 1 else b"".join(parts)), shown
+
+    def _filtered(self, frames: Iterable[Frame], cursor_every: int) -> tuple[list[bytes], int]:
+        parts: list[bytes] = []
+        shown = 0
+        for frame in frames:
+            event = frame.event
+            if self.taste.filter.admits(event):
+                parts.append(frame.spelled(self.taste.spelling))
+                shown += 1
+                self.filtered = 0
+                continue
+            self.filtered += 1
+            if self.taste.control and self.filtered >= cursor_every:
+                self.filtered = 0
+                cursor = str(Cursor(frame.epoch, event.sequence, event.offset, event.check))
+                parts.append(control_frame("cursor", {"cursor": cursor}, event_id=cursor))
+        return parts, shown
+
+
+_EVERYTHING = Filter()

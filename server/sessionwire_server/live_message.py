@@ -1,0 +1,93 @@
+"""The message that a publish sends over the session's live channel, and its two siblings. Pure.
+
+A batch is one line about the batch, one line of six words an event, and the bodies end to end. The
+words hold no spaces by their own grammar, so splitting is parsing. The writing half is
+`lua/publish.lua`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from sessionwire_server.entries import StoredEvent
+
+__all__ = ["EpochMessage", "LiveBatch", "decode"]
+
+_WORDS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class LiveBatch:
+    """Events as they happened: offsets run from `first_offset` without holes.
+
+    `events` is None where the bodies were too large for the channel; whoever wants them pulls.
+    `sequence` and `check` are those after the last event.
+    """
+
+    epoch: str
+    first_offset: int
+    last_offset: int
+    sequence: int
+    check: str
+    events: tuple[StoredEvent, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class EpochMessage:
+    """The session's numbers ended: it was `deleted`, or it goes on in a new `epoch`."""
+
+    epoch: str
+    deleted: bool
+
+
+def decode(data: bytes) -> LiveBatch | EpochMessage:
+    """Read a message of a live channel.
+
+    Raises:
+        ValueError: the bytes are none of the three kinds; the reader treats it as a lost message.
+    """
+    head, _, rest = data.partition(b"\n")
+    words = head.decode().split(" ")
+    if words[0] == "e":
+        return _batch(words, rest)
+    if words[0] in ("x", "r"):
+        return EpochMessage(words[1], deleted=words[0] == "x")
+    raise ValueError(f"unknown live message {head[:80]!r}")
+
+
+def _batch(head: list[str], rest: bytes) -> LiveBatch:
+    _, epoch, first, before, check, received, count, inline = head
+    line, _, bodies = rest.partition(b"\n")
+    words = line.decode().split(" ")
+    n = int(count)
+    if len(words) != n * _WORDS:
+        raise ValueError(f"live message of {n} events has {len(words)} words")
+    offset, sequence, received_ms, at = int(first), int(before), int(received), 0
+    events: list[StoredEvent] = []
+    for i in range(0, len(words), _WORDS):
+        kind, length, event_id, event_type, own_check, key = words[i : i + _WORDS]
+        durable = kind == "d"
+        if durable:
+            sequence += 1
+            check = own_check
+        end = at + int(length)
+        events.append(
+            StoredEvent(
+                offset=offset,
+                sequence=sequence,
+                check=check,
+                durable=durable,
+                id=event_id,
+                type=event_type,
+                body=bodies[at:end],
+                message_key="" if key == "-" else unquote(key),
+                received_ms=received_ms,
+            )
+        )
+        offset, at = offset + 1, end
+    if inline == "1" and at != len(bodies):
+        raise ValueError(f"live message holds {len(bodies)} bytes of bodies, not {at}")
+    return LiveBatch(
+        epoch, int(first), offset - 1, sequence, check, tuple(events) if inline == "1" else None
+    )
