@@ -13,8 +13,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from _generator.everruns import definitions_of
+from _generator.models import render_models
 from _generator.pinned import Pinned, load
-from _generator.tables import render_tables
+from _generator.tables import copilot_types, everruns_types, render_tables
+from _generator.validation import render_schema
+from sessionwire_schemas.deltas import DELTAS
 
 __all__ = ["main", "outputs"]
 
@@ -23,7 +27,17 @@ PACKAGE = Path(__file__).resolve().parent / "sessionwire_schemas"
 
 def outputs(pinned: Pinned) -> dict[str, str]:
     """Make every generated file: name below the package to its text."""
+    copilot = pinned.copilot["definitions"]
+    everruns = definitions_of(pinned.everruns)
     return {
+        "_copilot.py": render_models("copilot", copilot, copilot_types(pinned), pinned.digests),
+        "_copilot.schema.json": render_schema(
+            "Copilot event", copilot, frozenset(DELTAS["copilot"])
+        ),
+        "_everruns.py": render_models("everruns", everruns, everruns_types(pinned), pinned.digests),
+        "_everruns.schema.json": render_schema(
+            "Everruns event", everruns, frozenset(DELTAS["everruns"])
+        ),
         "_tables.py": render_tables(pinned),
     }
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, TypeAlias
 
 from _generator.names import everruns_event_name
 from _generator.pinned import Pinned
 from _generator.source import Call, expression, header
 
-__all__ = ["render_tables"]
+__all__ = ["Row", "copilot_types", "everruns_types", "render_tables"]
+
+Row: TypeAlias = tuple[str, str, str, str, str, str]
+"""Type, ephemeral rule, visibility, stability, name of its model, description."""
 
 
 def render_tables(pinned: Pinned) -> str:
@@ -22,13 +25,13 @@ def render_tables(pinned: Pinned) -> str:
         _assign(
             "COPILOT_TYPES",
             "tuple[tuple[str, str, str, str, str, str], ...]",
-            _copilot_types(pinned),
+            copilot_types(pinned),
             "Type, ephemeral rule, visibility, stability, name of its model, description.",
         ),
         _assign(
             "EVERRUNS_TYPES",
             "tuple[tuple[str, str, str, str, str, str], ...]",
-            _everruns_types(pinned),
+            everruns_types(pinned),
             "The same for everruns.",
         ),
         _assign(
@@ -48,8 +51,9 @@ def _assign(name: str, annotation: str, value: object, doc: str) -> str:
     return text + (f'"""{doc}"""\n' if doc else "")
 
 
-def _copilot_types(pinned: Pinned) -> tuple[object, ...]:
-    rows: list[object] = []
+def copilot_types(pinned: Pinned) -> tuple[Row, ...]:
+    """Return the rows of the copilot types, in the order of the union."""
+    rows: list[Row] = []
     definitions = pinned.copilot["definitions"]
     for branch in definitions["SessionEvent"]["anyOf"]:
         name = branch["$ref"].rsplit("/", 1)[-1]
@@ -68,7 +72,8 @@ def _copilot_types(pinned: Pinned) -> tuple[object, ...]:
     return tuple(rows)
 
 
-def _everruns_types(pinned: Pinned) -> tuple[object, ...]:
+def everruns_types(pinned: Pinned) -> tuple[Row, ...]:
+    """Return the rows of the everruns types, in the order of the page."""
     return tuple(
         (
             name,

@@ -8,10 +8,12 @@ are loaded on first use, so that a hub's hot path never pays for them.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from types import MappingProxyType
-from typing import Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from sessionwire_schemas import _tables
 from sessionwire_schemas.deltas import CLOSERS, DELTAS, EVERY_MESSAGE, CloseRule, DeltaRule
@@ -19,6 +21,9 @@ from sessionwire_schemas.everruns_pairs import EVERRUNS_PAIRS
 from sessionwire_schemas.names import EVENT_ID_PATTERN
 from sessionwire_schemas.pairs import Pair
 from sessionwire_schemas.paths import key_part, member
+
+if TYPE_CHECKING:
+    from sessionwire_schemas.envelope import SessionEvent
 
 __all__ = [
     "CATALOGS",
@@ -51,6 +56,7 @@ class TypeInfo:
         stability: whether its shape may still change.
         description: one sentence; "" where the catalog has none.
         model_name: name of its class among the catalog's models.
+        catalog: name of the catalog.
     """
 
     name: str
@@ -59,6 +65,14 @@ class TypeInfo:
     stability: Literal["stable", "experimental"]
     description: str
     model_name: str
+    catalog: CatalogName
+
+    @property
+    def model(self) -> type[SessionEvent]:
+        """The pydantic class of its events; the first use loads the catalog's models."""
+        from sessionwire_schemas import typed
+
+        return typed.model_of(self.catalog, self.name)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,8 +175,35 @@ class Catalog:
         """Return the paths below `data` that are cut out before an event is stored."""
         return self._secrets.get(type, ())
 
+    def json_schema(self) -> dict[str, Any]:
+        """Return the JSON Schema (draft-07) of one event, a new object at each call.
 
-def _types(rows: tuple[tuple[str, str, str, str, str, str], ...]) -> Mapping[str, TypeInfo]:
+        It finds the definition by the event's type, so that a validator takes a microsecond or two
+        and an error names its place. Types that the catalog does not have pass.
+        """
+        text = files("sessionwire_schemas").joinpath(f"_{self.name}.schema.json").read_bytes()
+        return cast("dict[str, Any]", json.loads(text))
+
+    def parse(self, raw: bytes | str | dict[str, Any]) -> SessionEvent:
+        """Read an event into the class of its type; `dump` gives back what was read.
+
+        Unknown types become an `UnknownEvent`; unknown members, words and nested kinds are kept.
+
+        Args:
+            raw: the event's JSON, or the object decoded from it (which the event then holds on to).
+
+        Raises:
+            pydantic.ValidationError: the event does not fit its type.
+            ValueError: the text is not JSON. (A `ValidationError` is one, too.)
+        """
+        from sessionwire_schemas import typed
+
+        return typed.parse(self.name, raw)
+
+
+def _types(
+    catalog: CatalogName, rows: tuple[tuple[str, str, str, str, str, str], ...]
+) -> Mapping[str, TypeInfo]:
     infos = {
         name: TypeInfo(
             name,
@@ -171,6 +212,7 @@ def _types(rows: tuple[tuple[str, str, str, str, str, str], ...]) -> Mapping[str
             cast('Literal["stable", "experimental"]', stability),
             description,
             model_name,
+            catalog,
         )
         for name, ephemeral, visibility, stability, model_name, description in rows
     }
@@ -179,7 +221,7 @@ def _types(rows: tuple[tuple[str, str, str, str, str, str], ...]) -> Mapping[str
 
 COPILOT: Final = Catalog(
     name="copilot",
-    types=_types(_tables.COPILOT_TYPES),
+    types=_types("copilot", _tables.COPILOT_TYPES),
     turn_start_type="user.message",
     pairs=_tables.COPILOT_PAIRS,
     _lasts=_tables.COPILOT_LASTS,
@@ -198,7 +240,7 @@ COPILOT: Final = Catalog(
 
 EVERRUNS: Final = Catalog(
     name="everruns",
-    types=_types(_tables.EVERRUNS_TYPES),
+    types=_types("everruns", _tables.EVERRUNS_TYPES),
     turn_start_type="turn.started",
     pairs=EVERRUNS_PAIRS,
     _lasts={

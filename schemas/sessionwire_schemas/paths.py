@@ -23,7 +23,8 @@ must stay countable."""
 def member(value: object, path: str) -> object:
     """Return what stands at `path` (without `[]`) below `value`, None where there is nothing."""
     for name in path.split("."):
-        if not isinstance(value, Mapping):
+        # A dict nearly always; asking for it first spares the slow check of an abstract class.
+        if not isinstance(value, dict) and not isinstance(value, Mapping):
             return None
         value = cast("Mapping[str, object]", value).get(name)
     return value
@@ -56,4 +57,4 @@ def key_part(value: object) -> str:
     encoded = value.encode(errors="surrogatepass")
     if len(encoded) <= MAX_KEY_BYTES and not any("\ud800" <= char <= "\udfff" for char in value):
         return value
-    return "%" + hashlib.blake2b(encoded, digest_size=16).hexdigest()
+    return "%#" + hashlib.blake2b(encoded, digest_size=16).hexdigest()
