@@ -1,0 +1,104 @@
+"""Runs the load generator against one server and reads its figures."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from benchmarks import native
+from benchmarks.machine import LOAD_CORE, on_core
+from benchmarks.processes import RedisServer, Server
+from benchmarks.workload import WORKLOADS
+
+__all__ = ["Load", "LoadFailed", "run"]
+
+
+class LoadFailed(Exception):
+    """The generator could not measure; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What the generator does: the options of `load/options.h`, times in seconds.
+
+    `window` > 0 is a closed loop with that many events outstanding, `rate` > 0 an open loop with
+    that many events a second over all sessions, neither: as fast as the connections answer.
+    `rounds` > 0 replays `preload` events that often; `measure` 0 weighs idle viewers only.
+    """
+
+    workload: str
+    viewers: int = 0
+    sessions: int = 1
+    connections: int = 1
+    batch: int = 1
+    form: Literal["one", "array", "ndjson"] = "one"
+    window: int = 0
+    rate: float = 0
+    baseline: int = 0
+    settle: float = 0.5
+    warm: float = 1.0
+    measure: float = 4.0
+    drain: float = 20.0
+    preload: int = 0
+    rounds: int = 0
+
+
+def _request(line: str, headers: Mapping[str, str]) -> str:
+    given = {"Host": "127.0.0.1", **headers}
+    return "\r\n".join([line, *(f"{name}: {value}" for name, value in given.items())])
+
+
+def _arguments(load: Load, server: Server, redis: RedisServer, templates: Path) -> list[str]:
+    nonce = random.getrandbits(31)
+    contender = server.contender
+    place = "after_sequence=0" if load.rounds else "from=now"
+    media = "application/x-ndjson" if load.form == "ndjson" else "application/json"
+    options: dict[str, object] = {
+        "port": server.port,
+        "prefix": f"bench-{nonce:08x}-",
+        "nonce": nonce,
+        "workload": templates,
+        "viewer-request": _request(
+            f"GET /v1/sessions/{{session}}/sse?{place} HTTP/1.1",
+            {**contender.headers, "Accept": "text/event-stream"},
+        ),
+        "publish-request": _request(
+            "POST /v1/sessions/{session}/events HTTP/1.1",
+            {**contender.headers, "Content-Type": media},
+        ),
+        "await-frame": int(contender.await_frame),
+    }
+    for name in Load.__slots__:
+        if name != "workload":
+            options[name] = getattr(load, name)
+    words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    pids = ",".join(map(str, server.pids()))
+    return [*words, "--watch", f"server:{pids}", "--watch", f"redis:{redis.pid}"]
+
+
+def run(load: Load, server: Server, redis: RedisServer) -> dict[str, Any]:
+    """Put the load on the server; returns the generator's object (see `load/main.c`).
+
+    Raises:
+        LoadFailed: the server refused, closed or did not answer.
+    """
+    program = native.generator()
+    budget_s = 60 + load.settle * 2 + load.warm + load.measure + load.drain * (1 + load.rounds)
+    with tempfile.NamedTemporaryFile("w", suffix=".ndjson") as file, on_core(LOAD_CORE):
+        file.write("\n".join(WORKLOADS[load.workload]()))
+        file.flush()
+        words = _arguments(load, server, redis, Path(file.name))
+        done = subprocess.run(
+            [str(program), *words], capture_output=True, text=True, timeout=budget_s, check=False
+        )
+    if done.returncode:
+        raise LoadFailed(f"{server.contender.name}: {done.stderr.strip()[-1000:]}")
+    figures: dict[str, Any] = json.loads(done.stdout)
+    figures["complaints"] = done.stderr.strip()[:1000]
+    return figures
