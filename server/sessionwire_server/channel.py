@@ -1,0 +1,236 @@
+"""One session's live side in this process: a ring of its newest frames, and its viewers.
+
+Messages are appended as they arrive and become visible at the next flush, once per iteration of the
+event loop: what came together is joined and written together. A viewer that is caught up is written
+to right there; one whose socket is full becomes a puller, with a place and nothing else.
+
+The ring has no holes. A message that does not follow the last one empties it and begins it anew;
+viewers behind it pull from the log. Nothing here awaits, so no viewer can hold up another.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import anyio
+
+from sessionwire_schemas.cursor import NO_CHECK
+from sessionwire_server.audience import Audience, Frame, Taste
+from sessionwire_server.entries import Head, Position
+from sessionwire_server.live_message import LiveBatch
+from sessionwire_server.settings import Settings
+
+if TYPE_CHECKING:
+    from sessionwire_server.fan_out import FanOut, Stats
+    from sessionwire_server.viewer import Viewer
+
+__all__ = ["Channel"]
+
+
+class Channel:
+    """The viewers of a session and what they share.
+
+    Attributes:
+        sid: the session.
+        epoch: life of the numbers below; empty until the first message or read.
+        head: newest place that viewers may be at, None until the first message or read.
+        viewers: all of them, live or pulling.
+        idle_since: loop time at which the last viewer left.
+    """
+
+    def __init__(self, sid: str, fan_out: FanOut) -> None:
+        self.sid = sid
+        self.epoch = ""
+        self.head: Head | None = None
+        self.viewers: set[Viewer] = set()
+        self.audiences: dict[Taste, Audience] = {}
+        self.idle_since = 0.0
+        self.behind_at: int | None = None
+        """Offset that Redis had at a head check while we had less; a hole if it still lacks."""
+        self.ring_bytes = 0
+        self._fan_out = fan_out
+        self._ring: deque[Frame] = deque()
+        self._fresh: list[Frame] = []
+        self._tip: Head | None = None
+        """Newest place received; `head` follows at the flush."""
+        self._broken = False
+        self._moved = anyio.Event()
+
+    @property
+    def settings(self) -> Settings:
+        """The hub's settings."""
+        return self._fan_out.settings
+
+    @property
+    def stats(self) -> Stats:
+        """The process's counts."""
+        return self._fan_out.stats
+
+    def suspect(self) -> None:
+        """Have the feed read this session's epoch and head; a read has contradicted ours."""
+        self._fan_out.suspects.add(self)
+
+    @property
+    def tip(self) -> Head | None:
+        """The newest place received or read, flushed or not."""
+        return self._tip
+
+    def observe(self, epoch: str, head: Head) -> None:
+        """Take the head of a read that was made while subscribed, if nothing is known yet."""
+        if self._tip is None:
+            self.epoch, self.head, self._tip = epoch, head, head
+
+    def append(self, batch: LiveBatch) -> None:
+        """Take a message of this channel's epoch; it becomes visible at the next flush."""
+        tip = self._tip
+        if tip is None:
+            # The first message before any read: everything before it is for pullers.
+            self.epoch = batch.epoch
+            self.head = Head(0, 0, NO_CHECK)
+            self._broken = True
+        elif batch.last_offset <= tip.offset:
+            return
+        elif batch.first_offset != tip.offset + 1:
+            self._fresh.clear()
+            self._broken = True
+        if batch.events is None:
+            self._fresh.clear()
+            self._broken = True
+        else:
+            self._fresh.extend([Frame(event, batch.epoch) for event in batch.events])
+        self._tip = Head(batch.sequence, batch.last_offset, batch.check)
+        self._fan_out.mark(self)
+
+    def skip_to(self, head: Head) -> None:
+        """Begin anew after a loss: everybody pulls up to `head`, which Redis gave."""
+        self._fresh.clear()
+        self._broken = True
+        self._tip = head
+        self._fan_out.mark(self)
+
+    def flush(self, now: float) -> None:
+        """Show what was appended: write it to the live viewers, wake the others."""
+        if self._tip is None:
+            return
+        if self._broken:
+            self._break()
+        fresh, self._fresh = self._fresh, []
+        self.head = self._tip
+        self._keep(fresh)
+        if fresh:
+            self._write(fresh, now)
+        self.wake()
+
+    def _break(self) -> None:
+        self._broken = False
+        for audience in self.audiences.values():
+            for viewer in tuple(audience.live):
+                self.lag(viewer)
+        self.drop_ring()
+        self.stats.breaks += 1
+
+    def _write(self, fresh: list[Frame], now: float) -> None:
+        stats = self.stats
+        for audience in self.audiences.values():
+            live = audience.live
+            if not live:
+                continue
+            data, shown = audience.encode(fresh, self.settings.filtered_cursor_every)
+            if not data:
+                continue
+            audience.written_at = now
+            slow = [viewer for viewer in live if viewer.write_live(data)]
+            stats.delivered += shown * len(live)
+            stats.writes += len(live)
+            for viewer in slow:
+                self.lag(viewer)
+
+    def lag(self, viewer: Viewer) -> None:
+        """Turn a live viewer into a puller, from the place it has been written up to."""
+        head = self.head
+        if head is not None and viewer in viewer.audience.live:
+            viewer.audience.live.discard(viewer)
+            viewer.fall_behind(Position(head.sequence, head.offset))
+
+    def join(self, viewer: Viewer, taste: Taste) -> Audience:
+        """Take a viewer in and give it the audience of its taste."""
+        audience = self.audiences.get(taste)
+        if audience is None:
+            audience = self.audiences[taste] = Audience(taste, set())
+        audience.members += 1
+        self.viewers.add(viewer)
+        return audience
+
+    def leave(self, viewer: Viewer, now: float) -> None:
+        """Forget a viewer, and its audience with the last of it."""
+        self.viewers.discard(viewer)
+        audience = viewer.audience
+        audience.live.discard(viewer)
+        audience.members -= 1
+        if not audience.members:
+            self.audiences.pop(audience.taste, None)
+        if not self.viewers:
+            self.idle_since = now
+
+    def is_idle_since(self, then: float) -> bool:
+        """Tell whether nobody has watched since a loop time."""
+        return not self.viewers and self.idle_since <= then
+
+    def reaches(self, position: Position) -> bool:
+        """Tell whether the ring goes on from a place, or the place is the head itself."""
+        if self.head is None or position.offset > self.head.offset:
+            return False
+        if position.offset == self.head.offset:
+            return True
+        return bool(self._ring) and self._ring[0].event.offset <= position.offset + 1
+
+    def after(self, position: Position, max_bytes: int) -> list[Frame]:
+        """Give the frames after a place that the ring reaches, up to `max_bytes` or one."""
+        if not self._ring:
+            return []
+        start = position.offset + 1 - self._ring[0].event.offset
+        frames: list[Frame] = []
+        size = 0
+        for frame in islice(self._ring, max(start, 0), None):
+            size += len(frame.event.body)
+            if frames and size > max_bytes:
+                break
+            frames.append(frame)
+        return frames
+
+    def restart(self, epoch: str, head: Head) -> None:
+        """Go over to a new epoch: the ring is void, every viewer begins anew or ends."""
+        self.epoch, self.head, self._tip = epoch, head, head
+        self.drop_ring()
+        self._fresh.clear()
+        self._broken = False
+        for viewer in tuple(self.viewers):
+            viewer.audience.live.discard(viewer)
+            viewer.reset(epoch)
+        self.wake()
+
+    def drop_ring(self) -> None:
+        """Give the ring's memory back; viewers behind the head pull from Redis instead."""
+        self._ring.clear()
+        self._fan_out.account(self, -self.ring_bytes)
+        self.ring_bytes = 0
+
+    async def moved(self) -> None:
+        """Wait until something was shown."""
+        await self._moved.wait()
+
+    def wake(self) -> None:
+        """Have every puller look again."""
+        moved, self._moved = self._moved, anyio.Event()
+        moved.set()
+
+    def _keep(self, fresh: list[Frame]) -> None:
+        settings, ring = self.settings, self._ring
+        ring.extend(fresh)
+        size = self.ring_bytes + sum([frame.size for frame in fresh])
+        while ring and (len(ring) > settings.ring_events or size > settings.ring_bytes):
+            size -= ring.popleft().size
+        self._fan_out.account(self, size - self.ring_bytes)
+        self.ring_bytes = size

@@ -1,0 +1,363 @@
+"""One viewer of a session: a place, a taste, and no queue (protocol.md §4).
+
+`chunks` is the whole of replay and catching up: it pulls pages from Redis until the ring goes on
+from its place, then frames from the ring until it is at the head. A viewer that can be written to
+synchronously stops there and goes live; any other waits for the ring to move and pulls on. Between
+"at the head" and "live" there is no await, so nothing can slip in between.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from typing import Literal, TypeVar
+
+import anyio
+from starlette.types import Receive
+
+from sessionwire_schemas.catalog import CATALOGS
+from sessionwire_schemas.cursor import NO_CHECK, Cursor
+from sessionwire_schemas.frames import HEARTBEAT, comment, control_frame
+from sessionwire_server.audience import Frame, Taste
+from sessionwire_server.catch_up import CatchUp, plan
+from sessionwire_server.channel import Channel
+from sessionwire_server.entries import Position, StoredEvent
+from sessionwire_server.errors import HubError
+from sessionwire_server.opening import Opening
+from sessionwire_server.pages import Pages
+from sessionwire_server.replay import Gap
+from sessionwire_server.sender import TransportSender
+
+__all__ = ["EndReason", "Viewer", "gap_frame"]
+
+EndReason = Literal[
+    "connection_cycle",
+    "shutdown",
+    "deleted",
+    "token_expired",
+    "slow",
+    "reset",
+    "lease_lost",
+    "error",
+]
+
+REDIS_PAUSE_S = (0.2, 1.0)
+"""How long a puller waits before it asks an absent Redis again, jittered."""
+
+GONE = 410
+
+T = TypeVar("T")
+
+
+class Viewer:
+    """Somebody who reads a session.
+
+    Attributes:
+        channel, audience: what it belongs to.
+        position: place up to which it has been written, while it pulls; a live one is at the head.
+        ending: why it ends, None while it goes on.
+        deadline, drain_at, expires_at: loop times at which the connection is cycled, is drained, or
+            loses its token.
+    """
+
+    __slots__ = (
+        "_catalog",
+        "_catch_up",
+        "_caught_up",
+        "_epoch",
+        "_from_offset",
+        "_pages",
+        "_plan_wanted",
+        "_reset_to",
+        "_scope",
+        "_sender",
+        "_snapshot_sent",
+        "audience",
+        "channel",
+        "deadline",
+        "drain_at",
+        "ending",
+        "expires_at",
+        "position",
+    )
+
+    def __init__(
+        self, channel: Channel, taste: Taste, pages: Pages, sender: TransportSender | None
+    ) -> None:
+        self.channel = channel
+        self.position = Position(0, 0)
+        self.ending: EndReason | None = None
+        self.deadline: float | None = None
+        self.drain_at: float | None = None
+        self.expires_at: float | None = None
+        self._pages = pages
+        self._sender = sender
+        self._epoch = ""
+        self._catalog = ""
+        self._from_offset = 0
+        self._catch_up: CatchUp | None = None
+        self._plan_wanted = False
+        self._caught_up = False
+        self._snapshot_sent = False
+        self._reset_to: str | None = None
+        self._scope: anyio.CancelScope | None = None
+        self.audience = channel.join(self, taste)
+
+    def begin(self, opening: Opening, *, ephemeral_replay: bool) -> None:
+        """Take the place where delivery begins.
+
+        Args:
+            opening: the place, read while the channel was subscribed.
+            ephemeral_replay: whether ephemeral events inside the tail are replayed as published;
+                without it only open messages are caught up.
+        """
+        self.position = opening.position
+        self._epoch = opening.outlook.epoch
+        self._catalog = opening.outlook.catalog
+        self._from_offset = opening.position.offset
+        in_tail = opening.position.offset + 1 >= opening.outlook.first_offset
+        self._plan_wanted = not (in_tail and ephemeral_replay)
+        self.channel.observe(opening.outlook.epoch, opening.outlook.head)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it is written to synchronously."""
+        return self in self.audience.live
+
+    # What the channel and the hub do to it, synchronously.
+
+    def write_live(self, data: bytes) -> bool:
+        """Write to a live viewer's socket; True when the socket is full now."""
+        sender = self._sender
+        assert sender is not None, "only viewers with a sender go live"
+        sender.write(data)
+        return sender.paused
+
+    def fall_behind(self, position: Position) -> None:
+        """Become a puller at a place."""
+        self.position = position
+        self.channel.stats.lagged += 1
+        self._wake()
+
+    def reset(self, epoch: str) -> None:
+        """Begin anew in another epoch, or end where the client cannot be told."""
+        if self.audience.taste.control:
+            self._reset_to = epoch
+            self._wake()
+        else:
+            self.end("reset")
+
+    def end(self, reason: EndReason) -> None:
+        """Have the stream end with a `disconnecting` frame; the first reason stands."""
+        if self.ending is None:
+            self.ending = reason
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._scope is not None:
+            self._scope.cancel()
+        else:
+            self.channel.wake()
+
+    # The request task.
+
+    async def pull(self) -> None:
+        """Deliver until the viewer is live or ends; then it is in its audience's live set."""
+        sender = self._sender
+        assert sender is not None, "only viewers with a sender pull by themselves"
+        async with aclosing(self.chunks()) as chunks:
+            async for data in chunks:
+                sender.write(data)
+                if sender.paused and not await self._drained(sender):
+                    return
+                if sender.closed:
+                    return
+        # `aclosing` of a generator that has run out does not suspend, so this is still the head.
+        if self.ending is None:
+            self.audience.live.add(self)
+
+    async def _drained(self, sender: TransportSender) -> bool:
+        """Wait for the socket; a write that makes no progress for `send_timeout_s` ends it."""
+        left = sender.buffered
+        while sender.paused and not sender.closed:
+            with anyio.move_on_after(self.channel.settings.send_timeout_s):
+                await sender.drain()
+                continue
+            if sender.buffered >= left:
+                self.channel.stats.slow_closed += 1
+                self.end("slow")
+                sender.abort()
+                return False
+            left = sender.buffered
+        return not sender.closed
+
+    async def sleep(self, receive: Receive) -> bool:
+        """Be live until woken; True when the client is gone."""
+        with anyio.CancelScope() as scope:
+            self._scope = scope
+            try:
+                while self.is_live:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        return True
+            finally:
+                self._scope = None
+        return False
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        """Give framed bytes, in order, from the place on.
+
+        Ends when the viewer ends; with a sender also at the head, from where it can go live.
+        """
+        heartbeat = self.audience.taste.framing(HEARTBEAT)
+        while self.ending is None and not self._can_go_live():
+            data = await self._step()
+            if data is None:
+                yield heartbeat
+            elif data:
+                yield data
+
+    def _can_go_live(self) -> bool:
+        """Whether everything before the head was delivered, and the rest can be written to it."""
+        head = self.channel.head
+        return (
+            self._sender is not None
+            and self._caught_up
+            and self._reset_to is None
+            and head is not None
+            and self.position.offset == head.offset
+        )
+
+    async def _step(self) -> bytes | None:
+        """Get on: bytes to write, empty for none yet, None when a heartbeat is due."""
+        if self._reset_to is not None:
+            return self._restart()
+        if not self.channel.reaches(self.position):
+            return await (self._moved() if self._is_ahead() else self._paged())
+        frames = self.channel.after(self.position, self._pages.max_bytes)
+        if not frames:
+            self._plan_wanted = False  # nothing lies before the head that it could stand in for
+            return await (self._moved() if self._caught_up else self._arrived())
+        if self._plan_wanted:
+            return await self._make_plan()
+        return self._shown([frame.event for frame in frames], frames)
+
+    def _is_ahead(self) -> bool:
+        """Whether Redis was read further than the channel has heard; the message is on its way."""
+        head = self.channel.head
+        return head is not None and self.position.offset > head.offset
+
+    async def _moved(self) -> bytes | None:
+        with anyio.move_on_after(self.channel.settings.heartbeat_s):
+            await self.channel.moved()
+            return b""
+        return None
+
+    async def _patiently(self, read: Callable[[], Awaitable[T]]) -> T | None:
+        """Read from Redis, waiting while it is away; None when a heartbeat is due or it ended."""
+        patience = anyio.current_time() + self.channel.settings.heartbeat_s
+        while self.ending is None and anyio.current_time() < patience:
+            try:
+                return await read()
+            except HubError as error:
+                # A session without state (404) was lost, and may come back in a new epoch.
+                if error.status == GONE:
+                    self.end("deleted")
+                    return None
+            await anyio.sleep(random.uniform(*REDIS_PAUSE_S))
+        return None
+
+    async def _paged(self) -> bytes | None:
+        """Pull a page and spell it."""
+        sid, position = self.channel.sid, self.position
+        page = await self._patiently(lambda: self._pages.read(sid, position))
+        if page is None:
+            return None
+        if page.epoch != self._epoch:
+            self.channel.suspect()
+            self.reset(page.epoch)
+            return b""
+        self.channel.observe(page.epoch, page.head)
+        if page.exact and self._plan_wanted and await self._make_plan() is None:
+            return None
+        gap = b""
+        if page.trimmed and page.events and self._from_offset:
+            gap = self._gap(page.events[0].sequence - 1)
+        data = gap + self._shown(page.events)
+        self.position = page.position
+        return data
+
+    async def _make_plan(self) -> bytes | None:
+        """Plan the catch-up of open messages."""
+        found = await self._patiently(lambda: self._pages.open_messages(self.channel.sid))
+        if found is None:
+            return None
+        head, messages = found
+        self._catch_up = plan(CATALOGS[self._catalog], head.offset, messages, self._from_offset)
+        self._plan_wanted = False
+        return b""
+
+    def _shown(self, events: Sequence[StoredEvent], frames: Sequence[Frame] | None = None) -> bytes:
+        """Spell events and move the place past them."""
+        if events:
+            self.position = Position(events[-1].sequence, events[-1].offset)
+        if self._catch_up is not None:
+            events, frames = self._catch_up.apply(events), None
+            if self.position.offset >= self._catch_up.until:
+                self._catch_up = None
+        if frames is None:
+            frames = [Frame(event, self._epoch) for event in events]
+        data, shown = self.audience.encode(frames, self.channel.settings.filtered_cursor_every)
+        self.channel.stats.delivered += shown
+        return data
+
+    def _gap(self, resumed: int) -> bytes:
+        self.channel.stats.gaps += 1
+        gap = Gap("trimmed", self.position.sequence, resumed)
+        return self.audience.taste.framing(gap_frame(gap, control=self.audience.taste.control))
+
+    def _restart(self) -> bytes:
+        epoch, self._reset_to = self._reset_to or "", None
+        self._epoch = epoch
+        self.position, self._from_offset = Position(0, 0), 0
+        self._plan_wanted, self._catch_up = True, None
+        self._caught_up = self._snapshot_sent = False
+        cursor = str(Cursor(epoch, 0, 0, NO_CHECK))
+        frame = control_frame("reset", {"epoch": epoch, "cursor": cursor}, event_id=cursor)
+        return self.audience.taste.framing(frame)
+
+    async def _arrived(self) -> bytes | None:
+        """Tell who asked for the hub's own frames that the head is reached, once.
+
+        The snapshot is written as soon as it is read: whatever came meanwhile is newer and follows
+        it, and `caught_up` waits for that.
+        """
+        if not self.audience.taste.control:
+            self._caught_up = True
+            return b""
+        if not self._snapshot_sent:
+            lasts = await self._patiently(lambda: self._pages.lasts(self.channel.sid))
+            if lasts is None:
+                return None
+            self._snapshot_sent = True
+            admits = self.audience.taste.filter.admits
+            bodies = [e.body for e in lasts if e.offset <= self.position.offset and admits(e)]
+            frame = b'event: snapshot\ndata: {"events":[%b]}\n\n' % b",".join(bodies)
+            return self.audience.taste.framing(frame)
+        self._caught_up = True
+        head = self.channel.head
+        assert head is not None, "the ring reached the place"
+        cursor = str(Cursor(self._epoch, head.sequence, head.offset, head.check))
+        frame = control_frame("caught_up", {"cursor": cursor}, event_id=cursor)
+        return self.audience.taste.framing(frame)
+
+
+def gap_frame(gap: Gap, *, control: bool) -> bytes:
+    """Tell a gap: as a frame to who asked for the hub's own, as a comment to the others."""
+    if control:
+        return control_frame("gap", dict(gap.members()))
+    return comment(
+        f"gap {gap.reason} after_sequence={gap.after_sequence}"
+        f" resumed_sequence={gap.resumed_sequence}"
+    )
