@@ -1,0 +1,211 @@
+"""The hub: everything a process holds, started and ended together.
+
+Owns the tasks that run while it lives (the feed, the clock, the sweeper, the session list) in one
+task group, and the order in which it drains: streams are told before the server stops waiting.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import secrets
+from collections import Counter
+from collections.abc import Generator
+from contextlib import AsyncExitStack, contextmanager
+from functools import partial
+from typing import Self
+
+import anyio
+
+from sessionwire_schemas.frames import HEARTBEAT
+from sessionwire_server.access import Access
+from sessionwire_server.embedded import embedded
+from sessionwire_server.errors import HubError
+from sessionwire_server.fan_out import FanOut
+from sessionwire_server.live_feed import LiveFeed
+from sessionwire_server.metrics import Metrics
+from sessionwire_server.pages import Pages
+from sessionwire_server.redis_link import RedisLink
+from sessionwire_server.session_list import SessionList
+from sessionwire_server.settings import Settings
+from sessionwire_server.shared_secret import SharedSecret
+from sessionwire_server.shutdown_signals import told_of_shutdown
+from sessionwire_server.store import EventStore
+from sessionwire_server.sweeper import sweep
+from sessionwire_server.viewer import Viewer
+
+__all__ = ["Hub"]
+
+logger = logging.getLogger(__name__)
+
+JITTER = 0.2
+"""Connections are cycled after `max_connection_s` ± this share of it."""
+DRAIN_PER_S = 50
+"""Streams ended per second while draining, as long as that fits into `drain_s`: few end at once,
+many do not all come back in the same moment."""
+
+
+_COUNTS = {
+    "messages": "Live messages received from Redis.",
+    "delivered": "Events handed to viewers' sockets.",
+    "writes": "Writes that carried them.",
+    "lagged": "Times that a viewer's socket was full.",
+    "breaks": "Times that a ring of frames began anew.",
+    "pages": "Pages asked for by viewers behind the ring.",
+    "gaps": "Gaps told to viewers.",
+    "resets": "Epochs that ended under viewers.",
+    "slow_closed": "Viewers closed because a write was stuck.",
+}
+
+
+class Hub:
+    """One hub process. `async with Hub(settings) as hub:` runs it.
+
+    Attributes:
+        settings, link, store, fan_out, feed, pages, access, metrics: its parts.
+        session_list: the session list as it changes.
+        draining: whether it is about to end; new streams are ended at once.
+    """
+
+    link: RedisLink
+    store: EventStore
+    feed: LiveFeed
+    pages: Pages
+    access: Access
+    metrics: Metrics
+    session_list: SessionList
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.hub_id = secrets.token_hex(8)
+        self.fan_out = FanOut(settings)
+        self.draining = False
+        self._stack = AsyncExitStack()
+        self._timed: set[Viewer] = set()
+        self._by_session: Counter[str] = Counter()
+        self._by_holder: Counter[str] = Counter()
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            url = self.settings.redis_url
+            if not url:
+                url = await stack.enter_async_context(embedded(self.settings))
+            self.link = await stack.enter_async_context(RedisLink(self.settings, url))
+            self.store = EventStore(self.link, self.settings)
+            self.pages = Pages(self.store, self.settings, self.fan_out.stats)
+            self.feed = LiveFeed(self.link, self.store, self.fan_out, self.hub_id)
+            self.session_list = SessionList(self.feed, self.link)
+            self.access = Access(self.settings, SharedSecret(self.link))
+            self.metrics = self._metrics()
+            tasks = await stack.enter_async_context(anyio.create_task_group())
+            stack.callback(tasks.cancel_scope.cancel)
+            tasks.start_soon(self.feed.run)
+            tasks.start_soon(self._tick)
+            tasks.start_soon(self.session_list.run)
+            tasks.start_soon(self.store.run)
+            tasks.start_soon(sweep, self.store, self.settings)
+            stack.enter_context(told_of_shutdown(self.begin_drain))
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.begin_drain()
+        await self._stack.aclose()
+
+    def _metrics(self) -> Metrics:
+        metrics, stats, fan_out = Metrics(), self.fan_out.stats, self.fan_out
+        metrics.gauges["viewers"] = ("Open session streams.", lambda: fan_out.viewers)
+        metrics.gauges["channels"] = ("Sessions watched.", lambda: len(fan_out.channels))
+        metrics.gauges["live"] = ("Whether the live path is proven.", lambda: self.feed.proven)
+        for name, text in _COUNTS.items():
+            metrics.counters[name] = (text, partial(getattr, stats, name))
+        return metrics
+
+    @contextmanager
+    def admitted(self, sid: str, holder: str) -> Generator[None]:
+        """Count a stream while it is open.
+
+        Raises:
+            HubError: 429 `too_many_viewers` for the session, `too_many_connections` for the token.
+        """
+        settings = self.settings
+        if self._by_session[sid] >= settings.max_viewers_per_session:
+            raise _full("too_many_viewers", "the session has as many viewers as it may")
+        if self._by_holder[holder] >= settings.max_connections_per_token:
+            raise _full("too_many_connections", "the token has as many connections as it may")
+        counts = ((self._by_session, sid), (self._by_holder, holder))
+        for counter, key in counts:
+            counter[key] += 1
+        try:
+            yield
+        finally:
+            for counter, key in counts:
+                counter[key] -= 1
+                if not counter[key]:
+                    del counter[key]
+
+    def watch_clock(self, viewer: Viewer, expires_s: float | None) -> None:
+        """Have a viewer ended in time: when its token ends, and when its connection is old."""
+        now = anyio.current_time()
+        if self.settings.max_connection_s:
+            spread = random.uniform(1 - JITTER, 1 + JITTER)
+            viewer.deadline = now + self.settings.max_connection_s * spread
+        if expires_s is not None:
+            viewer.expires_at = now + expires_s
+        if self.draining:
+            viewer.end("shutdown")
+        elif viewer.deadline is not None or viewer.expires_at is not None:
+            self._timed.add(viewer)
+
+    def forget_clock(self, viewer: Viewer) -> None:
+        """Stop watching the time of a viewer that left."""
+        self._timed.discard(viewer)
+
+    def begin_drain(self) -> None:
+        """Have every stream end, spread over up to `drain_s`; returns at once."""
+        if self.draining:
+            return
+        self.draining = True
+        viewers = [v for c in self.fan_out.channels.values() for v in c.viewers]
+        now = anyio.current_time()
+        spread = min(self.settings.drain_s, len(viewers) / DRAIN_PER_S)
+        logger.info("draining %d streams over %.1f s", len(viewers), spread)
+        for viewer in viewers:
+            viewer.drain_at = now + random.uniform(0, spread)
+            self._timed.add(viewer)
+        self.session_list.end()
+
+    async def _tick(self) -> None:
+        """One timer for all connections: heartbeats, cycling, expiry, drain."""
+        step = min(1.0, self.settings.heartbeat_s / 4, self.settings.max_connection_s / 4 or 1.0)
+        while True:
+            await anyio.sleep(0.05 if self.draining else step)
+            now = anyio.current_time()
+            self._beat(now)
+            for viewer in tuple(self._timed):
+                _end_in_time(viewer, now)
+
+    def _beat(self, now: float) -> None:
+        due = now - self.settings.heartbeat_s
+        for channel in self.fan_out.channels.values():
+            for audience in channel.audiences.values():
+                if audience.live and audience.written_at <= due:
+                    audience.written_at = now
+                    beat = audience.taste.framing(HEARTBEAT)
+                    slow = [viewer for viewer in audience.live if viewer.write_live(beat)]
+                    for viewer in slow:
+                        channel.lag(viewer)
+
+
+def _end_in_time(viewer: Viewer, now: float) -> None:
+    if viewer.drain_at is not None and viewer.drain_at <= now:
+        viewer.end("shutdown")
+    elif viewer.expires_at is not None and viewer.expires_at <= now:
+        viewer.end("token_expired")
+    elif viewer.deadline is not None and viewer.deadline <= now:
+        viewer.end("connection_cycle")
+
+
+def _full(code: str, detail: str) -> HubError:
+    retry_after = str(random.randint(5, 15))
+    return HubError(429, code, detail, headers={"Retry-After": retry_after})
