@@ -22,6 +22,7 @@ from sessionwire_schemas.frames import HEARTBEAT, control_frame
 from sessionwire_server.audience import Spelling, Taste, plain
 from sessionwire_server.errors import HubError
 from sessionwire_server.opening import Opening, open_at
+from sessionwire_server.publish_call import SessionDeleted
 from sessionwire_server.sender import TransportSender, offered_transport
 from sessionwire_server.stream_request import StreamRequest
 from sessionwire_server.viewer import EndReason, Viewer, gap_frame
@@ -42,7 +43,6 @@ RETRY_MS: Final = (1_000, 3_000)
 CYCLE_RETRY_MS: Final = (100, 500)
 """After a planned close the hub is there; still not everybody in the same moment."""
 UNAVAILABLE: Final = 503
-GONE: Final = 410
 
 _RAW_HEADERS: Final = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 
@@ -86,9 +86,7 @@ class EventStream:
         """
         try:
             catalog = await self._catalog()
-        except HubError as error:
-            if error.status != GONE:
-                raise
+        except SessionDeleted:
             await Response(status_code=204)(scope, receive, send)
             return
         self._request.filter(catalog or "copilot")
@@ -198,7 +196,7 @@ class EventStream:
         except HubError as error:
             if error.status == UNAVAILABLE:
                 return None
-            self._failed = "deleted" if error.status == GONE else "error"
+            self._failed = "deleted" if isinstance(error, SessionDeleted) else "error"
             return None
 
     def _connected(self, opening: Opening) -> bytes:

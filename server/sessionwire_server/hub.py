@@ -28,7 +28,6 @@ from sessionwire_server.pages import Pages
 from sessionwire_server.redis_link import RedisLink
 from sessionwire_server.session_list import SessionList
 from sessionwire_server.settings import Settings
-from sessionwire_server.shared_secret import SharedSecret
 from sessionwire_server.shutdown_signals import told_of_shutdown
 from sessionwire_server.store import EventStore
 from sessionwire_server.sweeper import sweep
@@ -95,7 +94,7 @@ class Hub:
             self.pages = Pages(self.store, self.settings, self.fan_out.stats)
             self.feed = LiveFeed(self.link, self.store, self.fan_out, self.hub_id)
             self.session_list = SessionList(self.feed, self.link)
-            self.access = Access(self.settings, SharedSecret(self.link))
+            self.access = Access(self.settings, self.link)
             self.metrics = self._metrics()
             tasks = await stack.enter_async_context(anyio.create_task_group())
             stack.callback(tasks.cancel_scope.cancel)

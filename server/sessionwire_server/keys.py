@@ -10,16 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["FEED", "SECRET", "SESSIONS", "SWEEP", "SessionKeys", "live_channel", "probe_channel"]
+__all__ = ["FEED", "SESSIONS", "SWEEP", "SessionKeys", "live_channel", "probe_channel"]
 
 SESSIONS: Final = "sw:sessions"
 """ZSET: session id, score = Unix milliseconds of its last change."""
 
 FEED: Final = "sw:feed"
 """Plain channel: `u <sid>` and `d <sid>`, hints for session lists."""
-
-SECRET: Final = "sw:secret"
-"""STRING: what tickets and sign-in cookies are signed with, shared by all hubs."""
 
 SIGNING_SECRET: Final = "sw:signing-secret"
 """STRING: what tickets and sign-in cookies are signed with, by every hub on this Redis."""

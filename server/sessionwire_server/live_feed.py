@@ -23,6 +23,7 @@ from sessionwire_server.fan_out import FanOut
 from sessionwire_server.feed_connection import FeedConnection, Push
 from sessionwire_server.keys import FEED, live_channel, probe_channel
 from sessionwire_server.live_message import EpochMessage, decode
+from sessionwire_server.publish_call import SessionDeleted
 from sessionwire_server.redis_link import RedisLink, StoreUnavailable
 from sessionwire_server.store import EventStore
 
@@ -36,7 +37,6 @@ MISSES = 2
 """Probes that may be lost before the connection counts as dead: one may cross a reconnection."""
 TICK_S = 1.0
 HEADS_PER_READ = 256
-GONE = 410
 
 
 class LiveFeed:
@@ -291,9 +291,10 @@ class LiveFeed:
         """A session without state: deleted, or lost. The latter may come back in a new epoch."""
         try:
             await self._store.look(channel.sid)
+        except SessionDeleted:
+            self.close(channel)
         except HubError as error:
-            if error.status == GONE:
-                self.close(channel)
+            logger.debug("session %s is missing: %s", channel.sid, error.code)
 
     async def _compare(
         self, channel: Channel, before: Head, epoch: str, head: Head, *, sure: bool

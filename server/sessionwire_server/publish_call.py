@@ -18,6 +18,7 @@ from sessionwire_server.settings import Settings
 __all__ = [
     "MAX_NAME_BYTES",
     "PublishRequest",
+    "SessionDeleted",
     "arguments",
     "refusal",
     "session_not_found",
@@ -94,6 +95,13 @@ def arguments(
         for entry in request.entries:
             words += _entry_words(entry)
     return words
+
+
+class SessionDeleted(HubError):
+    """A read of a session that was deleted lately: it is not found, and will not come back."""
+
+    def __init__(self, sid: str) -> None:
+        super().__init__(404, "session_not_found", f"session {sid!r} was deleted")
 
 
 def session_not_found(sid: str) -> HubError:

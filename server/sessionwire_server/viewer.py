@@ -45,8 +45,6 @@ EndReason = Literal[
 REDIS_PAUSE_S = (0.2, 1.0)
 """How long a puller waits before it asks an absent Redis again, jittered."""
 
-GONE = 410
-
 T = TypeVar("T")
 
 
@@ -260,11 +258,10 @@ class Viewer:
         while self.ending is None and anyio.current_time() < patience:
             try:
                 return await read()
-            except HubError as error:
-                # A session without state (404) was lost, and may come back in a new epoch.
-                if error.status == GONE:
-                    self.end("deleted")
-                    return None
+            except HubError:
+                # Also where the session is not found: its state was lost, and may come back in a
+                # new epoch. Of a deletion the feed tells.
+                pass
             await anyio.sleep(random.uniform(*REDIS_PAUSE_S))
         return None
 

@@ -4,13 +4,14 @@
 -- KEYS: meta, log, tail. ARGV: a sequence, or ''.
 -- Returns {epoch, catalog, sequence, offset, check, first sequence, first offset, created_ms,
 --   rewound ranges, id at the sequence, its offset}, the last two '' where it is not kept; {} for a
---   session that does not exist.
+--   session that does not exist, {'deleted'} for one that was deleted lately.
 --#include _places.lua
 
 local META, LOG, TAIL = unpack(KEYS)
 local meta = redis.call('HMGET', META, 'epoch', 'catalog', 'sequence', 'offset', 'check',
   'created_ms', 'rewound', 'deleted')
-if not meta[1] or meta[8] then return {} end
+if meta[8] then return {'deleted'} end
+if not meta[1] then return {} end
 local sequence, offset = tonumber(meta[3]), tonumber(meta[4])
 local id, at = '', ''
 if ARGV[1] ~= '' then
