@@ -30,7 +30,7 @@ from sessionwire_server.viewer import EndReason, Viewer, gap_frame
 if TYPE_CHECKING:
     from sessionwire_server.hub import Hub
 
-__all__ = ["HEADERS", "EventStream", "disconnecting"]
+__all__ = ["RAW_HEADERS", "RETRY_MS", "EndReason", "EventStream", "disconnecting"]
 
 HEADERS: Final = {
     "content-type": "text/event-stream; charset=utf-8",
@@ -44,7 +44,7 @@ CYCLE_RETRY_MS: Final = (100, 500)
 """After a planned close the hub is there; still not everybody in the same moment."""
 UNAVAILABLE: Final = 503
 
-_RAW_HEADERS: Final = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+RAW_HEADERS: Final = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 
 
 def disconnecting(reason: EndReason) -> bytes:
@@ -91,7 +91,7 @@ class EventStream:
             return
         self._request.filter(catalog or "copilot")
         if scope["method"] == "HEAD":
-            await send({"type": "http.response.start", "status": 200, "headers": _RAW_HEADERS})
+            await send({"type": "http.response.start", "status": 200, "headers": RAW_HEADERS})
             await send({"type": "http.response.body", "body": b"", "more_body": False})
             return
         with self._hub.admitted(self._sid, self._holder):
@@ -101,7 +101,7 @@ class EventStream:
             if sender is None:
                 response = EventSourceResponse(self._pulled(), ping=0, sep="\n")
                 # Ours alone: it adds a hop-by-hop `Connection`, which HTTP/2 forbids.
-                response.raw_headers = list(_RAW_HEADERS)
+                response.raw_headers = list(RAW_HEADERS)
                 await response(scope, receive, send)
             else:
                 await self._written(sender, receive, send)
@@ -116,7 +116,7 @@ class EventStream:
             raise
 
     async def _written(self, sender: TransportSender, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": _RAW_HEADERS})
+        await send({"type": "http.response.start", "status": 200, "headers": RAW_HEADERS})
         sender.limit_silence(self._hub.settings.send_timeout_s)
         framing = sender.framing
         try:

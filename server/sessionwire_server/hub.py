@@ -111,6 +111,10 @@ class Hub:
         self.begin_drain()
         await self._stack.aclose()
 
+    def viewers_of(self, sid: str) -> int:
+        """Count the streams of a session in this process."""
+        return self._by_session[sid]
+
     def _metrics(self) -> Metrics:
         metrics, stats, fan_out = Metrics(), self.fan_out.stats, self.fan_out
         metrics.gauges["viewers"] = ("Open session streams.", lambda: fan_out.viewers)

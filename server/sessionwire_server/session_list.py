@@ -77,9 +77,10 @@ class SessionList:
             return None
         return [change for change in self._ring if change.number > number]
 
-    async def moved(self) -> None:
-        """Wait for a change, or for the end."""
-        await self._moved.wait()
+    async def moved(self, number: int) -> None:
+        """Wait for a change after a number, or for the end."""
+        while self.number == number and not self.ending:
+            await self._moved.wait()
 
     def end(self) -> None:
         """Have the streams end."""
