@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 from sessionwire_server.entries import (
     Head,
+    OpenMessage,
     Outlook,
     Page,
     Position,
@@ -22,6 +23,7 @@ from sessionwire_server.redis_link import Reply
 __all__ = [
     "last_value",
     "log_event",
+    "open_messages",
     "outlook",
     "page",
     "rewound_ranges",
@@ -120,3 +122,13 @@ def page(reply: Sequence[Reply]) -> Page:
         exact=bool(exact),
         trimmed=bool(trimmed),
     )
+
+
+def open_messages(reply: Sequence[Reply]) -> tuple[Head, list[OpenMessage]]:
+    """Read what `open_messages` answered, messages in order of their first delta."""
+    _, sequence, offset, check, *entries = reply
+    deltas: dict[str, list[StoredEvent]] = {}
+    for event in map(tail_event, entries):
+        deltas.setdefault(event.message_key, []).append(event)
+    messages = [OpenMessage(key, tuple(events)) for key, events in deltas.items()]
+    return Head(sequence, offset, text(check)), messages

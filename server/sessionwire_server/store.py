@@ -8,18 +8,42 @@ or catalogs: what an event means is in its `Entry`.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 
 from sessionwire_schemas.cursor import new_epoch
 from sessionwire_server import log_reader, publish_call, scripts
-from sessionwire_server.entries import Entry, Head, Outlook, Page, Position, Verdict
-from sessionwire_server.keys import SessionKeys
-from sessionwire_server.publish_call import PublishRequest, session_not_found
+from sessionwire_server.entries import (
+    Entry,
+    Head,
+    OpenMessage,
+    Outlook,
+    Page,
+    Position,
+    StoredEvent,
+    Verdict,
+)
+from sessionwire_server.errors import HubError
+from sessionwire_server.keys import SWEEP, SessionKeys
+from sessionwire_server.publish_call import PublishRequest, SessionDeleted, session_not_found
 from sessionwire_server.publish_queue import PublishQueue
-from sessionwire_server.redis_link import RedisLink, Reply
+from sessionwire_server.redis_link import RedisLink, Reply, Word
+from sessionwire_server.session_index import SessionIndex, SessionPage, SessionQuery
+from sessionwire_server.session_record import SessionFields, SessionRecord, agree, record
 from sessionwire_server.settings import Settings
 
 __all__ = ["EventStore"]
+
+TOMBSTONE_S = 86_400
+"""How long a deleted session answers 410 instead of beginning anew."""
+
+RETIRED_S = 86_400
+"""How long a session that was idle for `session_ttl_s` keeps its numbers."""
+
+TRIM_LOOKS = 1_000
+"""Entries that one call of the trim script looks at: some milliseconds of Redis' time."""
+
+LOG_PAGE_BYTES = 2**20
+"""Bytes that one call of the log_page script collects before it stops."""
 
 
 class EventStore:
@@ -33,6 +57,11 @@ class EventStore:
         self._link = link
         self._settings = settings
         self.queue = PublishQueue(self._publish_all)
+        self._index = SessionIndex(link, settings)
+
+    async def run(self) -> None:
+        """Keep the list of sessions current, until cancelled: a task of the hub."""
+        await self._index.run()
 
     async def publish(
         self, sid: str, catalog: str | None, entries: Sequence[Entry], *, create: bool
@@ -57,11 +86,14 @@ class EventStore:
         """
         if not entries:
             return []
+        if create:
+            await self._index.announce(sid)
         request = PublishRequest(catalog or "", create, entries)
-        epoch, reply = await self.queue.submit(sid, request)
+        epoch, received_ms, reply = await self.queue.submit(sid, request)
         error = publish_call.refusal(sid, reply)
         if error is not None:
             raise error
+        await self._index.note(sid, received_ms)
         return publish_call.verdicts(epoch, entries, reply)
 
     async def _publish_all(self, sid: str, requests: Sequence[PublishRequest]) -> Sequence[Reply]:
@@ -69,18 +101,26 @@ class EventStore:
         fresh = new_epoch(secrets.token_bytes(5))
         words = publish_call.arguments(keys.live, fresh, self._settings, requests)
         reply = await self._link.run(scripts.load("publish"), keys.all(), words)
-        epoch = log_reader.text(reply[0])
-        return [(epoch, verdict) for verdict in reply[2:]]
+        epoch, received_ms = log_reader.text(reply[0]), int(reply[1])
+        return [(epoch, received_ms, verdict) for verdict in reply[2:]]
 
-    async def look(self, sid: str, sequence: int | None = None) -> Outlook:
-        """See a session's head and bounds, and which durable event stands at `sequence`."""
-        keys = SessionKeys.of(sid)
-        asked = "" if sequence is None else sequence
-        reply = await self._link.run(
-            scripts.load("look"), (keys.meta, keys.log, keys.tail), (asked,)
-        )
+    async def _read(self, script: str, sid: str, keys: Sequence[str], *words: Word) -> list[Reply]:
+        reply: list[Reply] = await self._link.run(scripts.load(script), keys, words)
         if not reply:
             raise session_not_found(sid)
+        return reply
+
+    async def look(self, sid: str, sequence: int | None = None) -> Outlook:
+        """See a session's head and bounds, and which durable event stands at `sequence`.
+
+        Raises:
+            SessionDeleted: a 404 that tells streams that the session was deleted lately.
+        """
+        keys = SessionKeys.of(sid)
+        asked = "" if sequence is None else sequence
+        reply = await self._read("look", sid, (keys.meta, keys.log, keys.tail), asked)
+        if reply[0] == b"deleted":
+            raise SessionDeleted(sid)
         return log_reader.outlook(reply)
 
     async def page(self, sid: str, position: Position, *, max_events: int, max_bytes: int) -> Page:
@@ -96,13 +136,9 @@ class EventStore:
             max_bytes: most bytes of bodies, but at least one event is given.
         """
         keys = SessionKeys.of(sid)
-        reply = await self._link.run(
-            scripts.load("page"),
-            (keys.meta, keys.log, keys.tail),
-            (*position, max_events, max_bytes),
+        reply = await self._read(
+            "page", sid, (keys.meta, keys.log, keys.tail), *position, max_events, max_bytes
         )
-        if not reply:
-            raise session_not_found(sid)
         return log_reader.page(reply)
 
     async def heads(self, sids: Sequence[str]) -> dict[str, tuple[str, Head] | None]:
@@ -120,3 +156,202 @@ class EventStore:
                 head = Head(int(sequence), int(offset), log_reader.text(check))
                 found[sid] = (log_reader.text(epoch), head)
         return found
+
+    async def locate(self, sid: str, event_id: str) -> Position | None:
+        """Find the place just after an event, durable or ephemeral; None if it is not known.
+
+        Ephemeral ids are known for 15 minutes, the newest 10,000.
+        """
+        keys = SessionKeys.of(sid)
+        reply = await self._read(
+            "locate", sid, (keys.meta, keys.log, keys.tail, keys.ids, keys.eids), event_id
+        )
+        return _position(reply)
+
+    async def locate_time(self, sid: str, received_ms: int) -> Position:
+        """Find the place before the first durable event received later; the head if none was."""
+        keys = SessionKeys.of(sid)
+        return Position(*await self._read("locate_time", sid, (keys.meta, keys.log), received_ms))
+
+    async def position_at(self, sid: str, sequence: int) -> Position | None:
+        """Find the place just after a durable event, None if it is not kept; 0 is the start."""
+        if sequence == 0:
+            return Position(0, 0)
+        keys = SessionKeys.of(sid)
+        return _position(await self._read("position_at", sid, (keys.meta, keys.log), sequence))
+
+    async def open_messages(self, sid: str) -> tuple[Head, list[OpenMessage]]:
+        """Read the messages still being streamed whose first delta the tail still holds."""
+        keys = SessionKeys.of(sid)
+        reply = await self._read("open_messages", sid, (keys.meta, keys.tail, keys.deltas))
+        return log_reader.open_messages(reply)
+
+    async def lasts(self, sid: str) -> list[StoredEvent]:
+        """Read the newest event of each last-value kind, in order of offset.
+
+        Rewound ones are left out. Empty for a session that does not exist.
+        """
+        keys = SessionKeys.of(sid)
+        rewound, values = await self._link.pipeline(
+            [("HGET", keys.meta, "rewound"), ("HVALS", keys.last)]
+        )
+        ranges = log_reader.rewound_ranges(rewound)
+        events = sorted(map(log_reader.last_value, values), key=lambda event: event.offset)
+        return [
+            event
+            for event in events
+            if not any(hidden.first <= event.sequence <= hidden.last for hidden in ranges)
+        ]
+
+    async def renew_epoch(self, sid: str, seen_epoch: str, seen: Head) -> str:
+        """Begin a new epoch if epoch and head still are what was read from Redis.
+
+        Returns: the epoch in force, which is another hub's where that was first.
+        """
+        keys = SessionKeys.of(sid)
+        fresh = new_epoch(secrets.token_bytes(5))
+        words = (keys.live, fresh, seen_epoch, *seen)
+        reply: bytes = await self._link.run(scripts.load("renew_epoch"), (keys.meta,), words)
+        if not reply:
+            raise session_not_found(sid)
+        return log_reader.text(reply)
+
+    async def log_page(
+        self,
+        sid: str,
+        *,
+        after: int,
+        until: int | None,
+        limit: int,
+        newest_first: bool = False,
+        max_bytes: int | None = None,
+    ) -> list[StoredEvent]:
+        """Read durable events with `after` < sequence <= `until`, rewound ones too.
+
+        Args:
+            sid: the session.
+            after: 0 for the oldest kept.
+            until: None for the newest.
+            limit: most events.
+            newest_first: from the newest back, instead of from the oldest on.
+            max_bytes: stop once this many bytes of bodies are read; None never does. Then the
+                events may be fewer than `limit` though there are more.
+
+        Returns: the events in the order asked for; empty only where none is left.
+        """
+        keys = SessionKeys.of(sid)
+        events: list[StoredEvent] = []
+        low, high, size = after, until, 0
+        while len(events) < limit and (high is None or low < high):
+            left = LOG_PAGE_BYTES if max_bytes is None else min(LOG_PAGE_BYTES, max_bytes - size)
+            end = "+" if high is None else high
+            words = (low, end, limit - len(events), left, int(newest_first))
+            reply = await self._link.run(
+                scripts.load("log_page"), (keys.meta, keys.log), words, scan=True
+            )
+            if not reply:
+                break
+            if reply[0] == b"":
+                raise session_not_found(sid)
+            part = [log_reader.log_event(entry) for entry in reply]
+            events += part
+            size += sum(len(event.body) for event in part)
+            if max_bytes is not None and size >= max_bytes:
+                break
+            if newest_first:
+                high = part[-1].sequence - 1
+            else:
+                low = part[-1].sequence
+        return events
+
+    async def create_session(self, sid: str, fields: SessionFields) -> tuple[SessionRecord, bool]:
+        """Make a session, or find the one that is there; a deleted one begins anew.
+
+        Returns: the session, and whether it was made now.
+
+        Raises:
+            HubError: 409 `session_exists`, there is one that does not have the members given.
+        """
+        await self._index.announce(sid)
+        keys = SessionKeys.of(sid)
+        words = (
+            new_epoch(secrets.token_bytes(5)),
+            fields.catalog,
+            fields.title or "",
+            fields.given,
+        )
+        made, *meta = await self._link.run(scripts.load("create"), keys.all(), words)
+        found = record(sid, meta)
+        assert found is not None
+        if made:
+            await self._index.note(sid, found.updated_ms)
+        elif not agree(found, fields):
+            detail = f"session {sid!r} exists with other members than those given"
+            raise HubError(409, "session_exists", detail)
+        return found, bool(made)
+
+    async def session(self, sid: str) -> SessionRecord:
+        """Read one session."""
+        found = record(sid, await self._link.command("HGETALL", SessionKeys.of(sid).meta))
+        if found is None:
+            raise session_not_found(sid)
+        return found
+
+    async def sessions(self, query: SessionQuery) -> SessionPage:
+        """List sessions, those with the newest events first.
+
+        Raises:
+            HubError: 400 `invalid_page_token`; 503 `query_too_broad`, the filters made the scan
+                longer than `list_scan_s`.
+        """
+        return await self._index.find(query)
+
+    async def delete_session(self, sid: str) -> None:
+        """End a session: viewers are told, and for 24 hours it answers as deleted."""
+        keys = SessionKeys.of(sid)
+        words = (keys.live, TOMBSTONE_S)
+        if not await self._link.run(scripts.load("delete"), keys.all(), words):
+            raise session_not_found(sid)
+        await self._index.remove(sid)
+
+    async def trim(self, sid: str) -> None:
+        """End what the session's log keeps longer than the settings say."""
+        keys = SessionKeys.of(sid)
+        age_ms = int(self._settings.log_max_age_s * 1000)
+        words = (self._settings.log_max_events, age_ms, TRIM_LOOKS)
+        while True:
+            gone = await self._link.run(
+                scripts.load("trim"), (keys.meta, keys.log, keys.ids), words, scan=True
+            )
+            if gone < TRIM_LOOKS:
+                return
+
+    async def retire(self, sid: str) -> bool:
+        """Remove what a session keeps that is idle for `session_ttl_s`.
+
+        A session with an open prompt or a waiting command is not idle. Returns whether it is gone
+        (also if it had been before).
+        """
+        keys = SessionKeys.of(sid)
+        words = (int(self._settings.session_ttl_s * 1000), RETIRED_S)
+        retired = await self._link.run(scripts.load("retire"), keys.all(), words, scan=True)
+        if retired:
+            await self._index.remove(sid)
+        return bool(retired)
+
+    async def take_sweep(self) -> bool:
+        """Tell whether this hub is the one to sweep now: one is, in half of `sweep_every_s`."""
+        hold_ms = max(1, int(self._settings.sweep_every_s * 500))
+        taken = await self._link.command("SET", SWEEP, "1", "NX", "PX", hold_ms)
+        return taken is not None
+
+    def walk(self, page: int = 100) -> AsyncGenerator[list[str]]:
+        """Give the ids of all listed sessions in pages, the longest idle first.
+
+        Close it (`contextlib.aclosing`) where it is not read to its end.
+        """
+        return self._index.walk(page)
+
+
+def _position(reply: Sequence[Reply]) -> Position | None:
+    return None if reply[0] == b"" else Position(*reply)

@@ -109,5 +109,7 @@ else
   end
 end
 if not more then next_sequence, next_offset = sequence, offset end
-return {meta[1], sequence, offset, meta[4], exact and 1 or 0, more and 1 or 0, trimmed and 1 or 0,
-  next_sequence, next_offset, unpack(page)}
+local reply = {meta[1], sequence, offset, meta[4], exact and 1 or 0, more and 1 or 0,
+  trimmed and 1 or 0, next_sequence, next_offset}
+for i = 1, #page do reply[9 + i] = page[i] end
+return reply

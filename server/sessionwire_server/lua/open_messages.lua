@@ -1,0 +1,43 @@
+#!lua flags=no-writes
+-- The messages that are still being streamed and whose first delta the tail still holds.
+--
+-- KEYS: meta, tail, deltas.
+-- Returns {epoch, sequence, offset, check, tail entries…}: the deltas of all of them, in order;
+--   {} for a session that does not exist.
+--#include _places.lua
+--#include _rewound.lua
+
+local STEP = 64
+
+local META, TAIL, DELTAS = unpack(KEYS)
+local meta = redis.call('HMGET', META, 'epoch', 'sequence', 'offset', 'check', 'rewound', 'deleted')
+if not meta[1] or meta[6] then return {} end
+local offset = tonumber(meta[3])
+local ranges = rewound_ranges(meta[5])
+local first_offset = first_kept(TAIL, offset)
+
+local begun, from = {}, nil
+local fields = redis.call('HGETALL', DELTAS)
+for i = 1, #fields, 2 do
+  local first = tonumber(fields[i + 1])
+  if first >= first_offset then
+    begun[fields[i]] = first
+    from = math.min(from or first, first)
+  end
+end
+
+local reply = {meta[1], tonumber(meta[2]), offset, meta[4]}
+while from do
+  local entries = redis.call('XRANGE', TAIL, string.format('%.0f-0', from), '+', 'COUNT', STEP)
+  for i = 1, #entries do
+    local its_offset, its_sequence = numbers(entries[i][1])
+    local key = field(entries[i], 'm')
+    if key and begun[key] and its_offset >= begun[key]
+      and not hidden_until(ranges, its_sequence) then
+      reply[#reply + 1] = entries[i]
+    end
+    from = its_offset + 1
+  end
+  if #entries < STEP then break end
+end
+return reply
