@@ -44,11 +44,6 @@ from tests.client.scripted_hub import (
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def event(number: int) -> bytes:
     return frame("user.message", f'{{"n":{number}}}', id=f"c{number}")
 
