@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
@@ -19,7 +19,17 @@ from sessionwire_server.entries import StoredEvent
 if TYPE_CHECKING:
     from sessionwire_server.viewer import Viewer
 
-__all__ = ["Audience", "Filter", "Frame", "Spelling", "Taste", "chunked", "plain"]
+__all__ = [
+    "Audience",
+    "Filter",
+    "Flow",
+    "Frame",
+    "Spelling",
+    "Taste",
+    "Wire",
+    "chunked",
+    "plain",
+]
 
 
 class _Agent(msgspec.Struct):
@@ -27,6 +37,21 @@ class _Agent(msgspec.Struct):
 
 
 _agent = msgspec.json.Decoder(_Agent)
+
+
+class Flow(Protocol):
+    """The server's flow control of a connection: `write_paused` above its high-water mark."""
+
+    write_paused: bool
+
+    async def drain(self) -> None: ...
+
+
+class Wire(NamedTuple):
+    """What a delivery needs of a viewer: its transport's `write`, and whether that is full."""
+
+    write: Callable[[bytes], None]
+    flow: Flow
 
 
 class Filter(NamedTuple):
@@ -121,17 +146,34 @@ class Audience:
     """The viewers of one channel with one taste.
 
     Attributes:
-        live: those that are caught up and written to synchronously.
+        live: those that are caught up and written to synchronously, with what that takes.
         members: how many viewers there are, live or not.
         filtered: events left out since a cursor was last shown.
         written_at: loop time of the last write to the live ones, for heartbeats.
     """
 
     taste: Taste
-    live: set[Viewer]
+    live: dict[Viewer, Wire]
     members: int = 0
     filtered: int = 0
     written_at: float = 0.0
+
+    def write(self, data: bytes) -> list[Viewer]:
+        """Write framed bytes to the live viewers; give those whose socket is full or gone.
+
+        This is the one loop that runs per delivery.
+        """
+        slow: list[Viewer] = []
+        for viewer, (write, flow) in self.live.items():
+            try:
+                write(data)
+            except RuntimeError:
+                # A transport that was closed in this iteration: its viewer finds out by itself.
+                slow.append(viewer)
+                continue
+            if flow.write_paused:
+                slow.append(viewer)
+        return slow
 
     def encode(self, frames: Iterable[Frame], cursor_every: int) -> tuple[bytes, int]:
         """Join what this audience sees of `frames`, framed for the wire.

@@ -141,24 +141,23 @@ class Channel:
             if not data:
                 continue
             audience.written_at = now
-            slow = [viewer for viewer in live if viewer.write_live(data)]
             stats.delivered += shown * len(live)
             stats.writes += len(live)
-            for viewer in slow:
+            for viewer in audience.write(data):
                 self.lag(viewer)
 
     def lag(self, viewer: Viewer) -> None:
         """Turn a live viewer into a puller, from the place it has been written up to."""
         head = self.head
         if head is not None and viewer in viewer.audience.live:
-            viewer.audience.live.discard(viewer)
+            viewer.audience.live.pop(viewer, None)
             viewer.fall_behind(Position(head.sequence, head.offset))
 
     def join(self, viewer: Viewer, taste: Taste) -> Audience:
         """Take a viewer in and give it the audience of its taste."""
         audience = self.audiences.get(taste)
         if audience is None:
-            audience = self.audiences[taste] = Audience(taste, set())
+            audience = self.audiences[taste] = Audience(taste, {})
         audience.members += 1
         self.viewers.add(viewer)
         return audience
@@ -167,7 +166,7 @@ class Channel:
         """Forget a viewer, and its audience with the last of it."""
         self.viewers.discard(viewer)
         audience = viewer.audience
-        audience.live.discard(viewer)
+        audience.live.pop(viewer, None)
         audience.members -= 1
         if not audience.members:
             self.audiences.pop(audience.taste, None)
@@ -207,7 +206,7 @@ class Channel:
         self._fresh.clear()
         self._broken = False
         for viewer in tuple(self.viewers):
-            viewer.audience.live.discard(viewer)
+            viewer.audience.live.pop(viewer, None)
             viewer.reset(epoch)
         self.wake()
 

@@ -195,8 +195,7 @@ class Hub:
                 if audience.live and audience.written_at <= due:
                     audience.written_at = now
                     beat = audience.taste.framing(HEARTBEAT)
-                    slow = [viewer for viewer in audience.live if viewer.write_live(beat)]
-                    for viewer in slow:
+                    for viewer in audience.write(beat):
                         channel.lag(viewer)
 
 

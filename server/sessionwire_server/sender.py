@@ -15,7 +15,7 @@ from typing import Protocol, cast
 
 from starlette.types import Scope, Send
 
-from sessionwire_server.audience import chunked, plain
+from sessionwire_server.audience import Flow, Wire, chunked, plain
 
 __all__ = ["TransportSender", "offer_transport", "offered_transport"]
 
@@ -23,15 +23,9 @@ _KEY = "sessionwire.cycle"
 _NEEDED = ("transport", "flow", "disconnected", "chunked_encoding", "response_complete")
 
 
-class _Flow(Protocol):
-    write_paused: bool
-
-    async def drain(self) -> None: ...
-
-
 class _Cycle(Protocol):
     transport: asyncio.Transport
-    flow: _Flow
+    flow: Flow
     disconnected: bool
     chunked_encoding: bool | None
 
@@ -67,6 +61,11 @@ class TransportSender:
         self._cycle = cycle
         self._flow = cycle.flow
         self._transport = cycle.transport
+
+    @property
+    def wire(self) -> Wire:
+        """What the fan-out writes with, without the checks of `write`."""
+        return Wire(self._transport.write, self._flow)
 
     @property
     def framing(self) -> Callable[[bytes], bytes]:

@@ -125,13 +125,6 @@ class Viewer:
 
     # What the channel and the hub do to it, synchronously.
 
-    def write_live(self, data: bytes) -> bool:
-        """Write to a live viewer's socket; True when the socket is full now."""
-        sender = self._sender
-        assert sender is not None, "only viewers with a sender go live"
-        sender.write(data)
-        return sender.paused
-
     def fall_behind(self, position: Position) -> None:
         """Become a puller at a place."""
         self.position = position
@@ -164,6 +157,8 @@ class Viewer:
         """Deliver until the viewer is live or ends; then it is in its audience's live set."""
         sender = self._sender
         assert sender is not None, "only viewers with a sender pull by themselves"
+        if sender.paused and not await self._drained(sender):
+            return
         async with aclosing(self.chunks()) as chunks:
             async for data in chunks:
                 sender.write(data)
@@ -173,7 +168,7 @@ class Viewer:
                     return
         # `aclosing` of a generator that has run out does not suspend, so this is still the head.
         if self.ending is None:
-            self.audience.live.add(self)
+            self.audience.live[self] = sender.wire
 
     async def _drained(self, sender: TransportSender) -> bool:
         """Wait for the socket; a write that makes no progress for `send_timeout_s` ends it."""

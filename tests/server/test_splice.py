@@ -1,8 +1,9 @@
 """The seam of replay and live: protocol §4, replay rule 1, over any interleaving.
 
 A model session stands in for Redis: it is published to, its live messages are delivered late, cut
-short or lost, its tail moves on, sockets fill and drain, while two viewers read: one that pulls only
-and one that goes live. Whatever happens, both get every durable event once and in order.
+short or lost, its tail moves on, sockets fill and drain, while two viewers read: one that pulls
+only and one that goes live. Whatever happens, both get every durable event once and in order, and
+a full socket is left alone.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessionwire_schemas.cursor import NO_CHECK, check_of
-from sessionwire_server.audience import Taste
+from sessionwire_server.audience import Taste, Wire
+from sessionwire_server.channel import Channel
 from sessionwire_server.entries import Head, Outlook, Page, Position, StoredEvent
 from sessionwire_server.fan_out import FanOut
 from sessionwire_server.live_message import LiveBatch
@@ -101,7 +103,9 @@ class FakeTransport:
 
     def __init__(self) -> None:
         self.got: list[bytes] = []
-        self.paused = False
+        self.forced = 0
+        self.most_forced = 0
+        self.write_paused = False
         self.closed = False
         self.buffered = 0
         self._open = asyncio.Event()
@@ -109,12 +113,24 @@ class FakeTransport:
 
     def write(self, data: bytes) -> None:
         self.got.append(data)
+        if self.write_paused:
+            self.forced += 1
+            self.most_forced = max(self.most_forced, self.forced)
 
     async def drain(self) -> None:
         await self._open.wait()
 
+    @property
+    def paused(self) -> bool:
+        return self.write_paused
+
+    @property
+    def wire(self) -> Wire:
+        return Wire(self.write, self)
+
     def fill(self, full: bool) -> None:
-        self.paused = full
+        self.write_paused = full
+        self.forced = 0
         if full:
             self._open.clear()
         else:
@@ -130,8 +146,6 @@ class Scene:
     def __init__(self, session: ModelSession, start: Position) -> None:
         self.session = session
         self.fan_out = FanOut(SETTINGS)
-        from sessionwire_server.channel import Channel
-
         self.channel = self.fan_out.channels["s"] = Channel("s", self.fan_out)
         pages = Pages(cast(EventStore, session), SETTINGS, self.fan_out.stats)
         self.socket = FakeTransport()
@@ -225,6 +239,7 @@ async def play(
     for viewer in (scene.puller, scene.writer):
         viewer.end("shutdown")
     await asyncio.wait_for(asyncio.gather(*tasks), 5)
+    assert scene.socket.most_forced <= 1, "a socket known to be full is not written to"
     check(session, begin, sequence, shown(scene.pulled))
     check(session, begin, sequence, shown(scene.socket.got))
 
