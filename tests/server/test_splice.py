@@ -276,3 +276,8 @@ def check(session: ModelSession, begin: int, sequence: int, got: list[int]) -> N
     durable = [e.offset for e in session.events if e.durable and e.sequence > sequence]
     ours = {e.offset for e in session.events if e.durable}
     assert [offset for offset in got if offset in ours] == durable, "every durable event"
+
+
+def test_a_full_socket_is_written_to_no_more_than_once_until_it_drains() -> None:
+    step: list[tuple[str, object]] = [("publish", [True]), ("deliver", 1), ("run", 6)]
+    asyncio.run(play([True], 0, 0, [("run", 6), *step, ("fill", True), *step, *step, *step]))
