@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
-import anyio
 import pytest
 
 from sessionwire_schemas.cursor import NO_CHECK, check_of
