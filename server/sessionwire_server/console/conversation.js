@@ -165,8 +165,10 @@ export class Conversation {
     let open = this.#parts.get(delta.key);
     if (!open) {
       open = { text: "", element: make("section", "part"), body: make("p", "text") };
-      const label = delta.name ? `${delta.kind} · ${delta.name}` : delta.kind;
-      open.element.append(make("span", "who", label), open.body);
+      const clip = make("div", "clip");
+      clip.append(open.body);
+      const label = delta.kind === "message" ? "Agent" : delta.kind;
+      open.element.append(make("span", "who", [label, delta.name].filter(Boolean).join(" · ")), clip);
       open.element.dataset.kind = delta.kind;
       this.#parts.set(delta.key, open);
       byId("streaming").append(open.element);

@@ -113,7 +113,7 @@ export function toneOf(event) {
 export function summaryOf(event) {
   const data = dataOf(event);
   return oneLine(
-    toolSummary(data) ?? requestSummary(data) ?? firstText(data) ?? compact(data),
+    toolSummary(data) ?? outcomeSummary(data) ?? requestSummary(data) ?? firstText(data) ?? compact(data),
   );
 }
 
@@ -125,10 +125,16 @@ function toolSummary(data) {
     const calls = data.toolRequests ?? data.tool_calls;
     return calls.map((each) => each.display_name ?? each.name).filter(Boolean).join(", ") || null;
   }
-  const outcome = data.error ?? data.message ?? textOf(data.result) ;
+  const outcome = data.error?.message ?? data.error ?? data.message ?? textOf(data.result);
   const input = call?.arguments ?? data.arguments;
   const detail = typeof outcome === "string" && outcome ? outcome : input ? argumentsOf(input) : "";
   return detail ? `${name} · ${detail}` : name;
+}
+
+function outcomeSummary(data) {
+  if (typeof data.success !== "boolean" || !data.toolCallId) return null;
+  const text = data.error?.message ?? textOf(data.result?.content);
+  return [data.success ? "succeeded" : "failed", text].filter(Boolean).join(" · ");
 }
 
 function argumentsOf(input) {
@@ -148,7 +154,7 @@ function requestSummary(data) {
 const TELLING = [
   "question", "title", "summary", "intent", "error", "message", "content", "text", "thinking", "reason",
   "text_preview", "final_answer_preview", "input_content", "newModel", "model_name", "display_name",
-  "agentDisplayName", "command", "path", "status", "outcome", "model",
+  "agentDisplayName", "hookType", "command", "path", "status", "outcome", "model",
 ];
 
 function firstText(data) {
