@@ -168,7 +168,13 @@ class Viewer:
                     return
         # `aclosing` of a generator that has run out does not suspend, so this is still the head.
         if self.ending is None:
-            self.audience.live[self] = sender.wire
+            self._go_live(sender)
+
+    def _go_live(self, sender: TransportSender) -> None:
+        if not self.audience.live:
+            # Silence is counted from here; the audience may have been nobody's for long.
+            self.audience.written_at = anyio.current_time()
+        self.audience.live[self] = sender.wire
 
     async def _drained(self, sender: TransportSender) -> bool:
         """Wait for the socket; a write that makes no progress for `send_timeout_s` ends it."""
