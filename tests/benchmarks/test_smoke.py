@@ -1,0 +1,91 @@
+"""The benchmarks run, measure every cell and lose no delivery. What they measure is not judged."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.cells import CELLS
+from benchmarks.contenders import CONTENDERS
+
+ROOT = Path(__file__).parents[2]
+
+pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+
+
+def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "benchmarks", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What a smoke run of everything writes."""
+    out = tmp_path_factory.mktemp("out")
+    done = _run("--smoke", "--out", str(out))
+    assert done.returncode == 0, done.stderr[-4000:]
+    found: dict[str, Any] = json.loads((out / "results.json").read_text())
+    return found
+
+
+def test_every_cell_has_a_figure_of_every_contender(results: dict[str, Any]) -> None:
+    measured = {
+        (cell["name"], row["contender"]): row["medians"]
+        for cell in results["cells"]
+        for row in cell["rows"]
+    }
+    assert measured.keys() == {(cell.name, c.name) for cell in CELLS for c in cell.contenders}
+    for cell in CELLS:
+        for contender in cell.contenders:
+            assert set(measured[cell.name, contender.name]) == set(cell.metrics)
+
+
+def test_every_delivery_arrives(results: dict[str, Any]) -> None:
+    for m in results["measurements"]:
+        figures = m["figures"]
+        assert figures["delivered_all"] == figures["expected"], (m["cell"], m["contender"])
+        assert (figures["refused"], figures["closed"]) == (0, 0), (m["cell"], m["contender"])
+        assert figures["complaints"] == ""
+
+
+def test_streams_and_replays_deliver_something(results: dict[str, Any]) -> None:
+    watched = {cell.name for cell in CELLS if cell.load.viewers and cell.load.measure}
+    delivered = [
+        m["figures"]["delivered_all"] for m in results["measurements"] if m["cell"] in watched
+    ]
+    assert len(delivered) >= 3 * len(watched)
+    assert min(delivered) > 0
+
+
+def test_a_taken_port_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        done = _run("--smoke", "--cells", "idle", "--port", port, "--out", str(tmp_path))
+    assert done.returncode == 3
+    assert f"port {port} is taken" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_unknown_cell_is_a_usage_error() -> None:
+    done = _run("--cells", "nonsense")
+    assert done.returncode == 2
+    assert all(name in done.stderr for name in ("nonsense", *(cell.name for cell in CELLS)))
+
+
+def test_contenders_are_known_by_their_names() -> None:
+    assert all(name == contender.name for name, contender in CONTENDERS.items())
