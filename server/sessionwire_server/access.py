@@ -13,8 +13,9 @@ from starlette.requests import HTTPConnection
 from sessionwire_server.api_keys import ApiKeys, Principal, Scope
 from sessionwire_server.errors import HubError
 from sessionwire_server.origins import Origins, own_port
+from sessionwire_server.redis_link import RedisLink
 from sessionwire_server.settings import Settings
-from sessionwire_server.signing import SecretSource, Signer
+from sessionwire_server.signing import Signer
 
 __all__ = ["Access", "Principal", "cookie_name"]
 
@@ -30,7 +31,7 @@ class Access:
         signer: makes and reads tickets and cookies.
     """
 
-    def __init__(self, settings: Settings, source: SecretSource) -> None:
+    def __init__(self, settings: Settings, link: RedisLink) -> None:
         """Read the keys.
 
         Raises:
@@ -39,7 +40,7 @@ class Access:
         """
         self.api_keys = ApiKeys.load(settings)
         self.origins = Origins(settings.allow_origins)
-        self.signer = Signer(source, self.api_keys)
+        self.signer = Signer(link, self.api_keys)
 
     async def authenticate(self, connection: HTTPConnection, *, tickets: bool = False) -> Principal:
         """Tell who sends a request, by the first of: `Authorization`, `?ticket=`, cookie.
@@ -60,7 +61,7 @@ class Access:
         elif cookie := connection.cookies.get(cookie_name(connection)):
             principal = await self.signer.read("sign-in", cookie)
             if principal is not None:
-                self._check_origin(connection)
+                self.check_origin(connection)
         else:
             principal = None
         if principal is None:
@@ -84,7 +85,12 @@ class Access:
         principal.require(scope, sid)
         return principal
 
-    def _check_origin(self, connection: HTTPConnection) -> None:
+    def check_origin(self, connection: HTTPConnection) -> None:
+        """Refuse a request with the cookie that no page of ours sends.
+
+        Raises:
+            HubError: 403 `bad_origin`.
+        """
         # A WebSocket's handshake is a GET, but what follows it is not.
         is_safe = connection.scope["type"] == "http" and connection.scope["method"] in _SAFE
         if not is_safe and not self.origins.may_use_cookie(connection):

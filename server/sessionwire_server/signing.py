@@ -11,31 +11,22 @@ import base64
 import binascii
 import hashlib
 import hmac
-import logging
 import secrets
 import time
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 import msgspec
 
 from sessionwire_server.api_keys import ApiKeys, Principal, Scope, covers
+from sessionwire_server.keys import SIGNING_SECRET
+from sessionwire_server.redis_link import RedisLink
 
-__all__ = ["Grant", "Purpose", "SecretSource", "Signer"]
-
-logger = logging.getLogger(__name__)
+__all__ = ["Grant", "Purpose", "Signer"]
 
 Purpose = Literal["ticket", "sign-in"]
 
 _REFRESH_S: Final = 1.0
 """A wrong signature makes the secret be read again, at most this often: guessing costs no Redis."""
-
-
-class SecretSource(Protocol):
-    """Where the secret that all hub processes share is kept."""
-
-    async def shared_secret(self, fresh: bytes) -> bytes:
-        """Return the secret kept, keeping `fresh` first where there is none."""
-        ...
 
 
 class Grant(msgspec.Struct, frozen=True, array_like=True):
@@ -55,8 +46,8 @@ class Grant(msgspec.Struct, frozen=True, array_like=True):
 class Signer:
     """Makes and reads tokens."""
 
-    def __init__(self, source: SecretSource, api_keys: ApiKeys) -> None:
-        self._source = source
+    def __init__(self, link: RedisLink, api_keys: ApiKeys) -> None:
+        self._link = link
         self._api_keys = api_keys
         self._secret = b""
         self._read_at = 0.0
@@ -106,7 +97,10 @@ class Signer:
         return payload if hmac.compare_digest(mac, self._mac(purpose, payload)) else None
 
     async def _read(self) -> None:
-        self._secret = await self._source.shared_secret(secrets.token_bytes(32))
+        fresh = secrets.token_bytes(32)
+        # The first hub on a Redis makes it; `GET` gives what stood there before, if anything.
+        kept = await self._link.command("SET", SIGNING_SECRET, fresh, "NX", "GET")
+        self._secret = fresh if kept is None else bytes(kept)
         self._read_at = time.monotonic()
 
     def _mac(self, purpose: Purpose, payload: bytes) -> bytes:

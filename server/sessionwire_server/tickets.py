@@ -24,7 +24,11 @@ MAX_TTL_S: Final = 86_400
 
 
 class TicketRequest(BaseModel):
-    """The body of `POST /v1/tickets`; whatever is left out is what the maker has."""
+    """The body of `POST /v1/tickets`.
+
+    Left out: the maker's sessions, the scope `read` alone (a URL is no place for more than is
+    asked for), `TTL_S`.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -40,7 +44,7 @@ def grant_for(maker: Principal, request: TicketRequest) -> Grant:
         HubError: 403 `forbidden` for more than the maker has; 422 `invalid_body` for a lifetime
             above what its scopes allow or a malformed pattern.
     """
-    scopes = tuple(sorted(set(request.scopes))) if request.scopes else tuple(sorted(maker.scopes))
+    scopes: tuple[Scope, ...] = tuple(sorted(set(request.scopes or ("read",))))
     sessions = tuple(request.sessions) if request.sessions else maker.sessions
     for scope in scopes:
         maker.require(scope)
