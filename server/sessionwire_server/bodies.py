@@ -1,0 +1,99 @@
+"""Reading request bodies: bounded, and as what the client says they are.
+
+A body is counted while it is read, so a false `Content-Length` helps nobody; one that is announced
+too large is refused before it is read.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from starlette.requests import Request
+
+from sessionwire_server.errors import HubError
+
+__all__ = ["Kind", "body_kind", "read_body", "read_model", "read_model_and_bytes"]
+
+Kind = Literal["json", "ndjson"]
+Model = TypeVar("Model", bound=BaseModel)
+
+MAX_MODEL_BYTES: Final = 1024 * 1024
+"""Bodies that are not events describe sessions, tickets and the like."""
+
+_NDJSON: Final = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl"})
+
+
+def body_kind(request: Request) -> Kind:
+    """Tell what a body claims to be; JSON where nothing is said.
+
+    Raises:
+        HubError: 415 `unsupported_media_type`.
+    """
+    media, _, parameters = request.headers.get("content-type", "").lower().partition(";")
+    media = media.strip()
+    charset = parameters.partition("charset=")[2].split(";")[0].strip(' "')
+    if charset in {"", "utf-8", "utf8", "us-ascii"}:
+        if media in _NDJSON:
+            return "ndjson"
+        if media in {"", "application/json"} or media.endswith("+json"):
+            return "json"
+    raise HubError(
+        415,
+        "unsupported_media_type",
+        "send application/json or, for events, application/x-ndjson, in UTF-8",
+    )
+
+
+async def read_body(request: Request, limit: int, too_large: HubError) -> bytes:
+    """Read a whole body of at most `limit` bytes, else raise `too_large`.
+
+    Raises:
+        HubError: `too_large`, as soon as the limit is passed.
+        ClientDisconnect: the client went away in the middle.
+    """
+    declared = request.headers.get("content-length", "")
+    if declared.isascii() and declared.isdigit() and int(declared[:20]) > limit:
+        raise too_large
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > limit:
+            raise too_large
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+async def read_model(request: Request, model: type[Model]) -> Model:
+    """Read a JSON object into a model; see `read_model_and_bytes`."""
+    return (await read_model_and_bytes(request, model))[0]
+
+
+async def read_model_and_bytes(request: Request, model: type[Model]) -> tuple[Model, bytes]:
+    """Read a JSON object into a model, and give its bytes; no body at all is an empty object.
+
+    Raises:
+        HubError: 413 `body_too_large`, 415 `unsupported_media_type`, 400 `malformed_json`, or 422
+            `invalid_body` with the `pointer` of the first fault.
+    """
+    too_large = HubError(
+        413,
+        "body_too_large",
+        f"the body has at most {MAX_MODEL_BYTES} bytes",
+        limit=MAX_MODEL_BYTES,
+    )
+    body = await read_body(request, MAX_MODEL_BYTES, too_large)
+    if not body.strip():
+        body = b"{}"
+    elif body_kind(request) != "json":
+        raise HubError(415, "unsupported_media_type", "send application/json")
+    try:
+        return model.model_validate_json(body), body
+    except ValidationError as exc:
+        fault = exc.errors(include_input=False, include_url=False)[0]
+    if fault["type"] == "json_invalid":
+        raise HubError(400, "malformed_json", fault["msg"])
+    steps = [str(step).replace("~", "~0").replace("/", "~1") for step in fault["loc"]]
+    pointer = "".join(f"/{step}" for step in steps)
+    raise HubError(422, "invalid_body", f"{pointer or 'body'}: {fault['msg']}", pointer=pointer)

@@ -1,0 +1,57 @@
+"""One path and what may be done to it: methods, HEAD, OPTIONS, and segments decoded.
+
+Every route of the hub is one of these, so that they all answer a wrong method, decode their
+segments and refuse a malformed session id alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route, request_response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from sessionwire_server.raw_path import checked_session_id, decoded
+
+__all__ = ["Endpoint", "resource"]
+
+Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
+
+
+def resource(path: str, *, stream: bool = False, **endpoints: Endpoint) -> Route:
+    """Build the route of a path.
+
+    Args:
+        path: its template, `{sid}` being a session id.
+        stream: GET opens a stream, which HEAD must not.
+        endpoints: by method, in lower case.
+    """
+    return Route(path, _Resource(path, endpoints, stream=stream))
+
+
+class _Resource:
+    def __init__(self, path: str, endpoints: dict[str, Endpoint], *, stream: bool) -> None:
+        self._path = path
+        self._apps: dict[str, ASGIApp] = {
+            method.upper(): request_response(endpoint) for method, endpoint in endpoints.items()
+        }
+        if "GET" in self._apps and not stream:
+            self._apps["HEAD"] = self._apps["GET"]
+        self._allow = {"Allow": ", ".join(sorted({*self._apps, "OPTIONS"}))}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["sessionwire.note"]["route"] = self._path
+        if scope["method"] == "OPTIONS":
+            await Response(status_code=204, headers=self._allow)(scope, receive, send)
+            return
+        app = self._apps.get(scope["method"])
+        if app is None:
+            raise HTTPException(405, headers=self._allow)
+        segments = {name: decoded(name, text) for name, text in scope["path_params"].items()}
+        if "sid" in segments:
+            checked_session_id(segments["sid"])
+        await app({**scope, "path_params": segments}, receive, send)
