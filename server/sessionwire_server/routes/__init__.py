@@ -1,0 +1,40 @@
+"""The route table of the hub, one line a path. `/api/v1` is the same as `/v1` (`raw_path`)."""
+
+from __future__ import annotations
+
+from starlette.routing import BaseRoute
+
+from sessionwire_server.resource import resource
+from sessionwire_server.routes import (
+    document,
+    entrance,
+    events,
+    health,
+    sessions,
+    sessions_sse,
+    sse,
+)
+from sessionwire_server.routes.console import console_routes
+
+__all__ = ["route_table"]
+
+
+def route_table() -> list[BaseRoute]:
+    """Build every route."""
+    return [
+        resource("/livez", get=health.live),
+        resource("/readyz", get=health.ready),
+        resource("/metrics", get=health.metrics),
+        resource("/openapi.json", get=document.openapi),
+        resource("/v1/tickets", post=entrance.make_ticket),
+        resource("/v1/sign-in", post=entrance.sign_to_cookie, delete=entrance.sign_out),
+        resource("/v1/sessions", get=sessions.list_all, post=sessions.create),
+        # Before `{sid}`: no session can be called that.
+        resource("/v1/sessions/sse", get=sessions_sse.sessions_stream, stream=True),
+        resource("/v1/sessions/{sid}", get=sessions.show, delete=sessions.delete),
+        resource("/v1/sessions/{sid}/events", get=events.list_all, post=events.publish),
+        resource("/v1/sessions/{sid}/events/summary", get=events.summary),
+        resource("/v1/sessions/{sid}/export", get=events.export),
+        resource("/v1/sessions/{sid}/sse", get=sse.session_stream, stream=True),
+        *console_routes(),
+    ]
