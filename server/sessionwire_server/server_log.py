@@ -1,0 +1,46 @@
+"""What a serving hub logs and where: stderr, and never a query (tickets stand there)."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+__all__ = ["WithoutQuery", "log_config"]
+
+
+class WithoutQuery(logging.Filter):
+    """Cuts the query off the paths that uvicorn logs, for requests and WebSockets alike."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if isinstance(record.args, tuple):
+            record.args = tuple(_cut(value) for value in record.args)
+        return True
+
+
+def _cut(value: object) -> object:
+    is_target = isinstance(value, str) and value.startswith("/") and "?" in value
+    return value.partition("?")[0] if is_target and isinstance(value, str) else value
+
+
+def log_config(level: str = "INFO") -> dict[str, Any]:
+    """Build the configuration for `logging.config.dictConfig`.
+
+    Args:
+        level: of the hub and of uvicorn, whose access log is INFO.
+    """
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "filters": {"without_query": {"()": WithoutQuery}},
+        "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
+        "handlers": {
+            "stderr": {
+                "class": "logging.StreamHandler",
+                "stream": "ext://sys.stderr",
+                "formatter": "line",
+                "filters": ["without_query"],
+            }
+        },
+        "root": {"level": "WARNING", "handlers": ["stderr"]},
+        "loggers": {"sessionwire_server": {"level": level}, "uvicorn": {"level": level}},
+    }
