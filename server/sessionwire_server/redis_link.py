@@ -20,6 +20,7 @@ from redis.backoff import NoBackoff
 from redis.maint_notifications import MaintNotificationsConfig
 
 from sessionwire_server.errors import HubError
+from sessionwire_server.fitness import SETTINGS, Finding, findings
 from sessionwire_server.scripts import Script
 from sessionwire_server.settings import Settings
 
@@ -207,9 +208,37 @@ class RedisLink:
         """Publish to a shard channel."""
         await self.command("SPUBLISH", channel, payload)
 
+    async def fitness(self) -> list[Finding]:
+        """Judge whether this Redis is fit to hold sessions.
+
+        Raises:
+            StoreUnavailable: it does not answer.
+        """
+        info = cast("dict[str, object]", await self.command("INFO"))
+        shown = await self._settings_of_server()
+        return findings({name: str(value) for name, value in info.items()}, shown)
+
+    async def _settings_of_server(self) -> dict[str, str] | None:
+        shown: dict[str, str] = {}
+        try:
+            for name in SETTINGS:
+                shown |= _spelled(await self.command("CONFIG GET", name))
+        except redis_errors.ResponseError:
+            return None
+        return shown
+
     def feed_connection(self) -> AbstractConnection:
         """Make a connection of its own for subscriptions; the caller connects and disconnects it.
 
         Reads on it wait without end: silence is normal there.
         """
         return cast("_Maker", self._feeds).make_connection()
+
+
+def _spelled(reply: Reply) -> dict[str, str]:
+    """Read a map of texts, whose words come as bytes or str by the command."""
+    return {_text(name): _text(value) for name, value in reply.items()}
+
+
+def _text(word: bytes | str) -> str:
+    return word.decode() if isinstance(word, bytes) else word
