@@ -30,18 +30,19 @@ help:
 	@touch .venv/.runs $@
 
 # Without Node.js the tests that need it are skipped, each with a line that says so.
-tests/e2e/node/node_modules/.made: tests/e2e/node/package.json
+NODE := tests/e2e/node
+$(NODE)/node_modules/.made: $(NODE)/package.json
 	@if command -v npm >/dev/null; then \
-	  npm install --prefix tests/e2e/node --no-package-lock --no-audit --no-fund --loglevel=error; \
+	  npm install --prefix $(NODE) --no-package-lock --no-audit --no-fund --no-update-notifier \
+	    --loglevel=error && touch $@; \
 	else echo "npm is not installed: the tests with Node.js clients will be skipped"; fi
-	@mkdir -p $(@D) && touch $@
 
-setup: .venv/.tests tests/e2e/node/node_modules/.made
+setup: .venv/.tests $(NODE)/node_modules/.made
 
 demo: .venv/.runs
 	$(BIN)/sessionwire demo $(if $(ONCE),--once)
 
-test: .venv/.tests tests/e2e/node/node_modules/.made
+test: .venv/.tests $(NODE)/node_modules/.made
 	$(BIN)/python -m pytest -p tests.skips $(T)
 
 check: .venv/.tests
@@ -51,4 +52,4 @@ bench: .venv/.tests
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf .venv build dist tests/e2e/node/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist $(NODE)/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis
