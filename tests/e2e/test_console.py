@@ -1,0 +1,266 @@
+"""The console in a real browser, against a real hub: what a person sees (protocol.md §6, §10)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+import pytest
+from playwright.async_api import Browser, Page, ViewportSize, expect
+
+from tests.chromium import WAIT_MS, headless
+from tests.hub_process import KEY, HubProcess, running_hub, start_hub
+
+pytestmark = pytest.mark.anyio
+
+PHONE: ViewportSize = {"width": 390, "height": 760}
+DESK: ViewportSize = {"width": 1200, "height": 760}
+
+expect.set_options(timeout=WAIT_MS)
+
+
+@pytest.fixture(scope="module")
+def hub(redis_url: str) -> Generator[HubProcess]:
+    with running_hub(redis_url) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+async def browser() -> AsyncGenerator[Browser]:
+    async with headless() as running:
+        yield running
+
+
+@asynccontextmanager
+async def _page(
+    browser: Browser, viewport: ViewportSize = DESK, *, faults: tuple[str, ...] = ()
+) -> AsyncGenerator[Page]:
+    """Open a page and check, on leaving, that it logged no fault but those that are expected."""
+    context = await browser.new_context(viewport=viewport)
+    context.set_default_timeout(WAIT_MS)
+    page = await context.new_page()
+    said: list[str] = []
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("console", lambda line: said.append(line.text) if line.type == "error" else None)
+    try:
+        yield page
+    finally:
+        await context.close()
+    assert [text for text in said if not any(fault in text for fault in faults)] == []
+
+
+def _link(hub: HubProcess, session: str = "") -> str:
+    return f"{hub.url}/#key={hub.key}" if not session else f"{hub.url}/#/s/{session}"
+
+
+async def _open(page: Page, hub: HubProcess, session: str) -> None:
+    await page.goto(_link(hub))
+    await expect(page.locator("#panes")).to_be_visible()
+    await page.goto(_link(hub, session))
+    await expect(page.locator("#stream-state")).to_have_text("live")
+
+
+async def _publish(hub: HubProcess, session: str, *events: dict[str, Any]) -> None:
+    async with httpx2.AsyncClient(
+        base_url=hub.url, headers={"Authorization": f"Bearer {hub.key}"}
+    ) as http:
+        answer = await http.post(f"/v1/sessions/{session}/events", json=events)
+        assert answer.status_code == 200, answer.text
+
+
+def _event(kind: str, **data: Any) -> dict[str, Any]:
+    return {"type": kind, "parentId": None, "data": data}
+
+
+def _numbered(first: int, last: int) -> list[dict[str, Any]]:
+    return [_event("session.info", infoType="n", message=f"n{n}") for n in range(first, last + 1)]
+
+
+async def test_a_key_in_the_address_signs_in_and_leaves_the_address(
+    browser: Browser, hub: HubProcess
+) -> None:
+    async with _page(browser) as page:
+        await page.goto(_link(hub))
+        await expect(page.locator("#list-state")).to_have_text("live")
+        assert "key" not in page.url
+        await page.reload()
+        await expect(page.locator("#list-state")).to_have_text("live")
+        assert KEY not in await page.content()
+        assert await page.evaluate("document.cookie") == ""
+
+
+async def test_a_wrong_key_is_told_and_a_right_one_signs_in(
+    browser: Browser, hub: HubProcess
+) -> None:
+    async with _page(browser, faults=("401",)) as page:
+        await page.goto(hub.url)
+        await page.get_by_label("Key").fill("not-a-key")
+        await page.get_by_role("button", name="Sign in").click()
+        await expect(page.get_by_role("alert")).not_to_be_empty()
+        await page.get_by_label("Key").fill(hub.key)
+        await page.get_by_role("button", name="Sign in").click()
+        await expect(page.locator("#list-state")).to_have_text("live")
+        await page.get_by_role("button", name="Sign out").click()
+        await expect(page.get_by_label("Key")).to_be_visible()
+        await page.reload()
+        await expect(page.get_by_label("Key")).to_be_visible()
+
+
+async def test_a_session_appears_in_the_list_with_its_first_event(
+    browser: Browser, hub: HubProcess, sid: str
+) -> None:
+    async with _page(browser) as page:
+        await page.goto(_link(hub))
+        await expect(page.locator("#list-state")).to_have_text("live")
+        await _publish(hub, sid, _event("user.message", content="Hello"))
+        entry = page.locator(f'#session-list a[data-id="{sid}"]')
+        await expect(entry).to_be_visible()
+        await expect(entry).to_contain_text("active")
+        await _publish(hub, sid, _event("session.title_changed", title="Greetings"))
+        await expect(entry).to_contain_text("Greetings")
+
+
+async def test_text_grows_while_it_is_written_and_the_whole_message_replaces_it(
+    browser: Browser, hub: HubProcess, sid: str
+) -> None:
+    await _publish(hub, sid, _event("user.message", content="Say hello"))
+    async with _page(browser) as page:
+        await _open(page, hub, sid)
+        await expect(page.locator(".message .text")).to_have_text("Say hello")
+        for word in ("Hello", " wide", " world"):
+            delta = _event("assistant.message_delta", messageId="m1", deltaContent=word)
+            await _publish(hub, sid, delta)
+        await expect(page.locator(".part .text")).to_have_text("Hello wide world")
+        whole = _event("assistant.message", messageId="m1", content="Hello, wide world.")
+        await _publish(hub, sid, whole)
+        await expect(page.locator(".part")).to_have_count(0)
+        await expect(page.locator(".message .text").last).to_have_text("Hello, wide world.")
+
+
+async def test_a_late_joiner_sees_the_text_so_far(
+    browser: Browser, hub: HubProcess, sid: str
+) -> None:
+    for word in ("So", " far", " so", " good"):
+        delta = _event("assistant.message_delta", messageId="m1", deltaContent=word)
+        await _publish(hub, sid, delta)
+    async with _page(browser) as page:
+        await _open(page, hub, sid)
+        await expect(page.locator(".part .text")).to_have_text("So far so good")
+
+
+async def test_markup_in_an_event_is_shown_as_text(
+    browser: Browser, hub: HubProcess, sid: str
+) -> None:
+    nasty = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
+    async with _page(browser) as page:
+        await _open_empty(page, hub, sid)
+        await _publish(
+            hub,
+            sid,
+            _event("user.message", content=nasty),
+            _event("session.title_changed", title=nasty),
+            _event("assistant.message_delta", messageId="m1", deltaContent=nasty),
+            _event("session.info", infoType="x", message=nasty),
+        )
+        await expect(page.locator(".message .text")).to_have_text(nasty)
+        await expect(page.locator("#session-title")).to_have_text(nasty)
+        await expect(page.locator(".what")).to_have_text(nasty)
+        await page.locator("#events summary").first.click()
+        await expect(page.locator("#events pre")).to_contain_text("onerror")
+        assert await page.locator("img, script:not([src])").count() == 0
+        assert "owned" not in await page.title() or nasty in await page.title()
+
+
+async def _open_empty(page: Page, hub: HubProcess, sid: str) -> None:
+    async with httpx2.AsyncClient(
+        base_url=hub.url, headers={"Authorization": f"Bearer {hub.key}"}
+    ) as http:
+        made = await http.post("/v1/sessions", json={"id": sid, "catalog": "copilot"})
+        assert made.status_code == 201, made.text
+    await _open(page, hub, sid)
+
+
+async def test_earlier_events_are_fetched_when_asked_for(
+    browser: Browser, hub: HubProcess, sid: str
+) -> None:
+    await _publish(hub, sid, *_numbered(1, 250))
+    async with _page(browser) as page:
+        await _open(page, hub, sid)
+        rows = page.locator("#events .event")
+        await expect(rows).to_have_count(200)
+        await expect(rows.first).to_contain_text("n51")
+        await page.get_by_role("button", name="Show earlier events").click()
+        await expect(rows).to_have_count(250)
+        await expect(rows.first).to_contain_text("n1")
+        await expect(page.locator("#earlier")).to_be_hidden()
+        await expect(rows.last).to_contain_text("n250")
+
+
+async def test_it_says_that_the_hub_is_gone_and_comes_back_without_loss(
+    browser: Browser, redis_url: str, sid: str
+) -> None:
+    async with _page(browser, faults=("Failed to load resource", "ERR_")) as page:
+        first = start_hub(redis_url)
+        try:
+            await _publish(first, sid, *_numbered(1, 2))
+            await _open(page, first, sid)
+        finally:
+            first.stop()
+        await expect(page.locator("#stream-state")).to_contain_text("offline since")
+        with running_hub(redis_url, args=["--port", str(first.port)]) as second:
+            await _publish(second, sid, *_numbered(3, 4))
+            await expect(page.locator("#stream-state")).to_have_text("live")
+            await _publish(second, sid, *_numbered(5, 5))
+            await expect(page.locator("#events .event").last).to_contain_text("n5")
+            shown = await page.locator("#events .what").all_inner_texts()
+            # The page goes before the hub does: its streams would keep the hub draining.
+            await page.close()
+    assert shown == [f"n{n}" for n in range(1, 6)]
+
+
+async def test_a_phone_shows_one_pane_at_a_time_and_nothing_overflows(
+    browser: Browser, hub: HubProcess, sid: str
+) -> None:
+    await _publish(hub, sid, _event("user.message", content="word " * 80 + "x" * 400))
+    async with _page(browser, PHONE) as page:
+        await page.goto(_link(hub))
+        entry = page.locator(f'#session-list a[data-id="{sid}"]')
+        await expect(entry).to_be_visible()
+        await entry.click()
+        await expect(page.locator("#stream-state")).to_have_text("live")
+        await expect(entry).to_be_hidden()
+        wide = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+        assert await page.evaluate(wide) is False
+        await page.get_by_role("link", name="All sessions").click()
+        await expect(entry).to_be_visible()
+        await expect(page.locator("#log")).to_be_hidden()
+
+
+async def test_the_page_allows_no_code_but_its_own(browser: Browser, hub: HubProcess) -> None:
+    async with httpx2.AsyncClient(base_url=hub.url) as http:
+        answer = await http.get("/")
+    policy = answer.headers["Content-Security-Policy"]
+    assert "unsafe" not in policy
+    assert "default-src 'none'" in policy or "default-src 'self'" in policy
+    async with _page(browser, faults=("401", "Content Security Policy")) as page:
+        await page.goto(hub.url)
+        await expect(page.get_by_label("Key")).to_be_visible()
+        await page.evaluate(
+            "const s = document.createElement('script'); s.textContent = 'window.ran = 1';"
+            " document.head.append(s);"
+        )
+        assert await page.evaluate("window.ran") is None
+
+
+async def test_a_deleted_session_ends(browser: Browser, hub: HubProcess, sid: str) -> None:
+    await _publish(hub, sid, *_numbered(1, 1))
+    async with _page(browser) as page:
+        await _open(page, hub, sid)
+        async with httpx2.AsyncClient(
+            base_url=hub.url, headers={"Authorization": f"Bearer {hub.key}"}
+        ) as http:
+            assert (await http.delete(f"/v1/sessions/{sid}")).status_code == 204
+        await expect(page.locator("#stream-state")).to_have_text("ended")
+        await expect(page.locator(f'#session-list a[data-id="{sid}"]')).to_have_count(0)
