@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -82,23 +83,51 @@ def _arguments(load: Load, server: Server, redis: RedisServer, templates: Path) 
     return [*words, "--watch", f"server:{pids}", "--watch", f"redis:{redis.pid}"]
 
 
-def run(load: Load, server: Server, redis: RedisServer) -> dict[str, Any]:
+def _wait_for(program: subprocess.Popen[str], budget_s: float) -> tuple[str, str]:
+    try:
+        return program.communicate(timeout=budget_s)
+    except BaseException:
+        program.kill()
+        program.wait()
+        raise
+
+
+def run(
+    load: Load, server: Server, redis: RedisServer, *, measuring: Callable[[], None] | None = None
+) -> dict[str, Any]:
     """Put the load on the server; returns the generator's object (see `load/main.c`).
+
+    Args:
+        load: what to do.
+        server: to whom.
+        redis: whose CPU time to report beside the server's.
+        measuring: called once, when the measured part begins; not for an idle load.
 
     Raises:
         LoadFailed: the server refused, closed or did not answer.
     """
-    program = native.generator()
+    generator = str(native.generator())
     budget_s = 60 + load.settle * 2 + load.warm + load.measure + load.drain * (1 + load.rounds)
+    heard, announced = os.pipe()
     with tempfile.NamedTemporaryFile("w", suffix=".ndjson") as file, on_core(LOAD_CORE):
         file.write("\n".join(WORKLOADS[load.workload]()))
         file.flush()
         words = _arguments(load, server, redis, Path(file.name))
-        done = subprocess.run(
-            [str(program), *words], capture_output=True, text=True, timeout=budget_s, check=False
+        program = subprocess.Popen(
+            [generator, *words, "--announce", str(announced)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            pass_fds=[announced],
         )
-    if done.returncode:
-        raise LoadFailed(f"{server.contender.name}: {done.stderr.strip()[-1000:]}")
-    figures: dict[str, Any] = json.loads(done.stdout)
-    figures["complaints"] = done.stderr.strip()[:1000]
+        os.close(announced)
+        with open(heard, "rb") as pipe:
+            # One byte, or none from a generator that is idle or failed.
+            if measuring is not None and pipe.read(1):
+                measuring()
+            stdout, stderr = _wait_for(program, budget_s)
+    if program.returncode:
+        raise LoadFailed(f"{server.contender.name}: {stderr.strip()[-1000:]}")
+    figures: dict[str, Any] = json.loads(stdout)
+    figures["complaints"] = stderr.strip()[:1000]
     return figures

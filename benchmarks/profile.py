@@ -14,15 +14,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.contenders import FLOOR
-from benchmarks.load import Load
 from benchmarks.machine import LOAD_CORE, on_core
 from benchmarks.native import OUT
 from benchmarks.processes import Server
 
-__all__ = ["ProfilerMissing", "recording"]
+__all__ = ["ProfilerMissing", "Recorder", "recording"]
 
 RATE = 200
 """Samples a second."""
+LONGEST_S = 600
+"""A recording that nobody ends, ends itself."""
 
 
 class ProfilerMissing(Exception):
@@ -37,29 +38,42 @@ def _py_spy() -> str:
     return found
 
 
+class Recorder:
+    """Records one server, from `begin` to `end`; does nothing if `begin` is never called."""
+
+    def __init__(self, server: Server, name: str) -> None:
+        self._pid = str(server.process.pid)
+        self._target = OUT / f"profile-{name}.txt"
+        self._command = [_py_spy(), "record", "--rate", str(RATE), "--format", "raw"]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def begin(self) -> None:
+        """Start recording to `out/profile-<name>.txt`: folded stacks with sample counts."""
+        options = ["--output", str(self._target), "--duration", str(LONGEST_S)]
+        with on_core(LOAD_CORE):
+            self._process = subprocess.Popen(
+                [*self._command, *options, "--pid", self._pid],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+
+    def end(self) -> None:
+        """Stop, and wait until it is written."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGINT)
+            self._process.wait(30)
+
+
 @contextmanager
-def recording(server: Server, name: str, load: Load, *, on: bool) -> Generator[None]:
-    """Write `out/profile-<name>.txt`, folded stacks with sample counts, while the block runs.
+def recording(server: Server, name: str, *, on: bool) -> Generator[Recorder | None]:
+    """Offer a recorder to the block, None for a server that py-spy cannot read.
 
     Raises:
         ProfilerMissing: there is no py-spy.
     """
-    if not on or server.contender is FLOOR:
-        yield
-        return
-    OUT.mkdir(exist_ok=True)
-    target = OUT / f"profile-{name}.txt"
-    options = ["--rate", str(RATE), "--format", "raw", "--native", "--output", str(target)]
-    seconds = str(round(60 + load.measure))
-    command = [_py_spy(), "record", *options, "--duration", seconds, "--pid"]
-    with on_core(LOAD_CORE):
-        process = subprocess.Popen(
-            [*command, str(server.process.pid)],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+    recorder = Recorder(server, name) if on and server.contender is not FLOOR else None
     try:
-        yield
+        yield recorder
     finally:
-        process.send_signal(signal.SIGINT)
-        process.wait(30)
+        if recorder is not None:
+            recorder.end()

@@ -75,8 +75,9 @@ def _visit(
             for cell in cells:
                 name = f"{cell.name}-{contender.name}-{rep}"
                 try:
-                    with recording(server, name, cell.load, on=plan.profile):
-                        figures = load.run(cell.load, server, redis)
+                    with recording(server, name, on=plan.profile) as recorder:
+                        begin = recorder.begin if recorder else None
+                        figures = load.run(cell.load, server, redis, measuring=begin)
                 except load.LoadFailed as exc:
                     yield Measurement(rep, cell.name, contender.name, None, str(exc))
                 else:

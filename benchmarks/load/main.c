@@ -7,6 +7,7 @@
  * for `expected`, `delivered_all` and `missing`, which count the whole run, drained to its end. */
 #include <signal.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "clock.h"
 #include "fail.h"
@@ -29,6 +30,11 @@ static struct snapshot snap(const struct run *r) {
     for (int i = 0; i < r->options.watch.count; i++)
         s.cpu_ns[i] = watch_cpu_ns(&r->options.watch.all[i]);
     return s;
+}
+
+static void announce(const struct run *r) {
+    if (r->options.announce && write(r->options.announce, "m", 1) != 1)
+        fail("nobody hears that measuring begins");
 }
 
 static double seconds(uint64_t from, uint64_t to) { return (double)(to - from) / 1e9; }
@@ -96,6 +102,7 @@ static void measure_live(struct run *r) {
     histogram_clear(&r->viewers.latency);
     histogram_clear(&r->publisher.answer);
     histogram_clear(&r->lag);
+    announce(r);
     struct snapshot a = snap(r);
     run_for(r, r->options.measure_s);
     struct snapshot b = snap(r);
@@ -128,6 +135,7 @@ static void measure_replay(struct run *r) {
     uint64_t all = 0;
     preload(r);
     uint64_t each = r->publisher.acked * (uint64_t)r->options.viewers.count;
+    announce(r);
     struct snapshot a = snap(r);
     printf("\"viewers\":%d,\"wall_ms\":[", r->options.viewers.count);
     for (int i = 0; i < r->options.rounds; i++) {

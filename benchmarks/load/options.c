@@ -66,6 +66,7 @@ struct options options_read(int count, char **words) {
         {"--drain", REAL, &o.drain_s},
         {"--preload", INTEGER, &o.preload},
         {"--rounds", INTEGER, &o.rounds},
+        {"--announce", INTEGER, &o.announce},
         {"--watch", WATCH, &o.watch},
         {0},
     };

@@ -18,6 +18,7 @@ struct options {
     double settle_s, warm_s, measure_s, drain_s;
     int preload;  /* events to publish before anybody watches */
     int rounds;   /* > 0: measure that many replays of the preloaded events, nothing live */
+    int announce; /* descriptor that gets one byte when measuring begins; 0: none */
 };
 
 struct options options_read(int count, char **words);
