@@ -1,7 +1,45 @@
-"""sessionwire: the client half of the event bus for AI agent sessions."""
+"""sessionwire: the client half of the event bus for AI agent sessions.
+
+`follow` a session and get every event once and in order, across any interruption (protocol.md §6).
+"""
 
 from __future__ import annotations
 
+from sessionwire._follow import Follow, Start, Wanted, follow
+from sessionwire._items import (
+    CaughtUp,
+    Connected,
+    Disconnected,
+    Event,
+    Gap,
+    Item,
+    Presence,
+    Prompts,
+    Reset,
+    Snapshot,
+)
+from sessionwire.errors import ConnectionFailed, HubError, ProtocolError, RequestRejected
+
 __version__ = "0.1.0"
 
-__all__ = ["__version__"]
+__all__ = [
+    "CaughtUp",
+    "Connected",
+    "ConnectionFailed",
+    "Disconnected",
+    "Event",
+    "Follow",
+    "Gap",
+    "HubError",
+    "Item",
+    "Presence",
+    "Prompts",
+    "ProtocolError",
+    "RequestRejected",
+    "Reset",
+    "Snapshot",
+    "Start",
+    "Wanted",
+    "__version__",
+    "follow",
+]
