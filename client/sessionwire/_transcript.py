@@ -59,6 +59,7 @@ class Transcript:
         self._write = write
         self._open = ""
         """Key of the message whose deltas stand on the line that is not finished."""
+        self._at_line_start = True
         self._told: dict[str, int] = {}
         """Characters shown of messages that are still open, by key."""
 
@@ -80,13 +81,17 @@ class Transcript:
 
     def end(self) -> None:
         """Finish an unfinished line."""
-        if self._open:
-            self._write("\n", "default")
-            self._open = ""
+        if not self._at_line_start:
+            self._put("\n", "default")
+        self._open = ""
+
+    def _put(self, text: str, style: str) -> None:
+        self._write(text, style)
+        self._at_line_start = text.endswith("\n")
 
     def _notice(self, text: str, style: str) -> None:
         self.end()
-        self._write(f"-- {clean(text)}\n", style)
+        self._put(f"-- {clean(text)}\n", style)
 
     def _event(self, event: Event) -> None:
         members = event.json()
@@ -107,10 +112,10 @@ class Transcript:
         if label:
             if text and not streamed:
                 self.end()
-                self._write(f"{prefix}{label:>6}  {clean(text)}\n", style)
+                self._put(f"{prefix}{label:>6}  {clean(text)}\n", style)
             return
         self.end()
-        self._write(*_described(event.type, data, prefix))
+        self._put(*_described(event.type, data, prefix))
 
     def _delta(self, type_: str, catalog: Catalog, data: dict[str, Any], prefix: str) -> None:
         rule, key = catalog.delta_rule(type_), catalog.message_key(type_, data)
@@ -121,10 +126,10 @@ class Transcript:
         if self._open != key or not key:
             self.end()
             again = "… " if key in self._told else ""
-            self._write(f"{prefix}{label:>6}  {again}", style)
+            self._put(f"{prefix}{label:>6}  {again}", style)
             self._open = key or type_
         self._told[key] = self._told.get(key, 0) + len(text)
-        self._write(clean(text), style)
+        self._put(clean(text), style)
 
     def _close(
         self, catalog: Catalog | None, type_: str, data: dict[str, Any], context: object
@@ -175,6 +180,17 @@ def _described(type_: str, data: Mapping[str, Any], prefix: str) -> tuple[str, s
             return f"{prefix}{word:>6}  {clean(_first_line(text))}\n", style
         case "subagent.started":
             return f"{prefix} agent  {clean(str(data.get('agentDisplayName')))} starts\n", "blue"
+        case "permission.requested":
+            request = data.get("permissionRequest")
+            what = cast("dict[str, Any]", request) if isinstance(request, dict) else {}
+            text = str(what.get("fullCommandText") or what.get("kind") or "")
+            return f"{prefix}  asks  {clean(_first_line(text))}\n", "yellow"
+        case "permission.completed":
+            result = data.get("result")
+            kind = cast("dict[str, Any]", result).get("kind") if isinstance(result, dict) else ""
+            return f"{prefix}answer  {clean(str(kind))}\n", "yellow"
+        case "assistant.intent":
+            return f"{prefix} plans  {clean(str(data.get('intent')))}\n", "bold"
         case "session.title_changed" | "session.title.updated":
             return f"{prefix} title  {clean(str(data.get('title')))}\n", "bold"
         case "session.idle" | "session.idled":

@@ -14,6 +14,8 @@ import typer
 
 from sessionwire import __version__
 from sessionwire.cli._exit import describe, exit_code
+from sessionwire.cli.check import check
+from sessionwire.cli.demo import demo
 from sessionwire.cli.export import export
 from sessionwire.cli.publish import publish
 from sessionwire.cli.serve import serve
@@ -31,7 +33,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-for command in (serve, publish, tail, export, sessions):
+for command in (serve, demo, check, publish, tail, export, sessions):
     app.command()(command)
 
 
