@@ -73,25 +73,33 @@ def test_the_server_never_imports_the_client() -> None:
 def test_the_client_loads_the_server_only_inside_functions_of_its_command_line() -> None:
     offenders: list[str] = []
     for path, tree in _modules("sessionwire"):
-        inside = {
+        late = {
             id(statement)
-            for function in ast.walk(tree)
-            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
-            for statement in ast.walk(function)
+            for block in ast.walk(tree)
+            if isinstance(block, ast.FunctionDef | ast.AsyncFunctionDef) or _is_for_types(block)
+            for statement in ast.walk(block)
         }
         for name, node in _imports(tree):
             if name.partition(".")[0] != "sessionwire_server":
                 continue
-            if path.parent.name != COMMAND_LINE or id(node) not in inside:
+            if path.parent.name != COMMAND_LINE or id(node) not in late:
                 offenders.append(f"{path.name}:{node.lineno} imports {name}")
     assert offenders == []
+
+
+def _is_for_types(block: ast.AST) -> bool:
+    return (
+        isinstance(block, ast.If)
+        and isinstance(block.test, ast.Name)
+        and block.test.id == "TYPE_CHECKING"
+    )
 
 
 @pytest.mark.parametrize(
     ("statement", "absent"),
     [
         pytest.param(
-            "import sessionwire",
+            "import sessionwire.cli",
             ("sessionwire_server", "starlette", "redis", "uvicorn"),
             id="the client loads no server",
         ),
