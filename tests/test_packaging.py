@@ -12,9 +12,10 @@ from email.parser import Parser
 from pathlib import Path
 
 import pytest
-import sessionwire
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+import sessionwire
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
