@@ -145,7 +145,7 @@ class Catalog:
             data: its data.
             context: its everruns context, which `reason.completed` alone is known by.
 
-        Returns: at most `paths.MAX_ITEMS` keys or so; `("*",)` for every open message.
+        Returns: at most `paths.MAX_ITEMS` + 1 keys; `("*",)` for every open message.
         """
         rules = self._closers.get(type)
         if rules is None:
