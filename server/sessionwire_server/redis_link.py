@@ -71,8 +71,15 @@ _AWAY_WORDS = ("LOADING", "READONLY", "MASTERDOWN", "MISCONF", "NOREPLICAS", "BU
 """First words of error replies for which redis-py has no class, or none when a script raises."""
 
 
+_UVLOOP_CLOSED = "the handler is closed"
+"""Words of the RuntimeError by which uvloop refuses to write to a connection that was just reset;
+asyncio's own transports stay silent there. redis-py drops the connection either way."""
+
+
 def _meaning(error: Exception) -> HubError | None:
     text = str(error)
+    if isinstance(error, RuntimeError) and _UVLOOP_CLOSED in text:
+        return StoreUnavailable("Redis is not available: the connection was reset")
     if isinstance(error, redis_errors.OutOfMemoryError) or text.startswith("OOM "):
         return StorageFull()
     if isinstance(error, _AWAY) or text.startswith(_AWAY_WORDS):
