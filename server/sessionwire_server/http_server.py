@@ -6,7 +6,6 @@ import math
 import socket
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any
 
 import anyio
 import uvicorn
@@ -30,7 +29,7 @@ class HttpServer(uvicorn.Server):
     Args:
         settings: the hub's settings; `redis_url` is not empty.
         started: called once requests are answered.
-        log: for `logging.config.dictConfig`; None leaves logging as it is.
+        access_log: whether each request is logged. Logging itself is configured elsewhere.
     """
 
     def __init__(
@@ -38,7 +37,7 @@ class HttpServer(uvicorn.Server):
         settings: Settings,
         *,
         started: Callable[[], None] = lambda: None,
-        log: dict[str, Any] | None = None,
+        access_log: bool = False,
     ) -> None:
         self._hub_app = create_app(settings)
         self._tell_started = started
@@ -48,8 +47,8 @@ class HttpServer(uvicorn.Server):
                 http="httptools",
                 ws="none",
                 lifespan="on",
-                log_config=log,
-                access_log=log is not None,
+                log_config=None,
+                access_log=access_log,
                 server_header=False,
                 timeout_graceful_shutdown=math.ceil(settings.drain_s) + GRACE_S,
             )

@@ -21,7 +21,7 @@ from sessionwire_server.http_server import HttpServer
 from sessionwire_server.hub_file import hub_file
 from sessionwire_server.listener import bind, url_of
 from sessionwire_server.origins import Origins
-from sessionwire_server.server_log import log_config
+from sessionwire_server.server_log import configure_log
 from sessionwire_server.settings import Settings
 from sessionwire_server.stop_signals import stop_signals
 from sessionwire_server.workers import run_workers
@@ -73,6 +73,7 @@ def serve(settings: Settings, announce: Callable[[ServedHub], None]) -> bool:
         CannotStart: the application did not start.
     """
     settings, made_key = with_key(settings)
+    configure_log()
     with bind(settings.host, settings.port) as listener:
         served = ServedHub(url_of(listener), made_key)
         return run(partial(_serve, settings, listener, served, announce))
@@ -94,7 +95,7 @@ async def _serve(
         if settings.workers > 1:
             await run_workers(settings, listener, stop.asked, started)
         else:
-            server = HttpServer(settings, started=started, log=log_config())
+            server = HttpServer(settings, started=started, access_log=True)
             await server.serve_until(stop.asked, listener)
     return not stop.forced
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+import logging.config
 
-__all__ = ["WithoutQuery", "log_config"]
+__all__ = ["WithoutQuery", "configure_log"]
 
 
 class WithoutQuery(logging.Filter):
@@ -22,25 +22,27 @@ def _cut(value: object) -> object:
     return value.partition("?")[0] if is_target and isinstance(value, str) else value
 
 
-def log_config(level: str = "INFO") -> dict[str, Any]:
-    """Build the configuration for `logging.config.dictConfig`.
+def configure_log(level: str = "INFO") -> None:
+    """Send the logs of the hub and of uvicorn to stderr.
 
     Args:
-        level: of the hub and of uvicorn, whose access log is INFO.
+        level: theirs; uvicorn's access log is INFO. Other libraries are heard from WARNING on.
     """
-    return {
-        "version": 1,
-        "disable_existing_loggers": False,
-        "filters": {"without_query": {"()": WithoutQuery}},
-        "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
-        "handlers": {
-            "stderr": {
-                "class": "logging.StreamHandler",
-                "stream": "ext://sys.stderr",
-                "formatter": "line",
-                "filters": ["without_query"],
-            }
-        },
-        "root": {"level": "WARNING", "handlers": ["stderr"]},
-        "loggers": {"sessionwire_server": {"level": level}, "uvicorn": {"level": level}},
-    }
+    logging.config.dictConfig(
+        {
+            "version": 1,
+            "disable_existing_loggers": False,
+            "filters": {"without_query": {"()": WithoutQuery}},
+            "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
+            "handlers": {
+                "stderr": {
+                    "class": "logging.StreamHandler",
+                    "stream": "ext://sys.stderr",
+                    "formatter": "line",
+                    "filters": ["without_query"],
+                }
+            },
+            "root": {"level": "WARNING", "handlers": ["stderr"]},
+            "loggers": {"sessionwire_server": {"level": level}, "uvicorn": {"level": level}},
+        }
+    )

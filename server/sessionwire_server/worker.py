@@ -16,7 +16,7 @@ import anyio.to_thread
 
 from sessionwire_server.event_loop import run
 from sessionwire_server.http_server import CannotStart, HttpServer
-from sessionwire_server.server_log import log_config
+from sessionwire_server.server_log import configure_log
 from sessionwire_server.settings import Settings
 from sessionwire_server.stop_signals import Stop, stop_signals
 
@@ -28,6 +28,7 @@ READY = b"ready\n"
 def main() -> None:
     """Serve until the parent says or is gone. Exits with 1 if it could not start."""
     settings = Settings.model_validate_json(sys.stdin.buffer.readline())
+    configure_log()
     listener = socket.socket(fileno=int(sys.argv[1]))
     try:
         run(partial(_work, settings, listener))
@@ -38,7 +39,7 @@ def main() -> None:
 
 
 async def _work(settings: Settings, listener: socket.socket) -> None:
-    server = HttpServer(settings, started=_say_ready, log=log_config())
+    server = HttpServer(settings, started=_say_ready, access_log=True)
     async with stop_signals() as stop, anyio.create_task_group() as tasks:
         tasks.start_soon(_end_with_parent, stop)
         await server.serve_until(stop.asked, listener)
