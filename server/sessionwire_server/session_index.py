@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import logging
+import re
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
@@ -17,6 +18,7 @@ from typing import TypeAlias
 
 import anyio
 
+from sessionwire_schemas.names import SESSION_ID_PATTERN
 from sessionwire_server.errors import HubError
 from sessionwire_server.keys import FEED, SESSIONS, SessionKeys
 from sessionwire_server.redis_link import Command, RedisLink
@@ -42,6 +44,8 @@ SCAN = 100
 STALE_MS = 60_000
 """An entry without a session is removed after this: before, its session may just be being made."""
 
+
+_TOKEN = re.compile(rf"([0-9]{{1,15}}) ([0-9]{{1,15}}) ({SESSION_ID_PATTERN.pattern})")
 
 _Listed: TypeAlias = tuple[float, SessionRecord]
 
@@ -117,10 +121,12 @@ class _Place:
     def read(cls, token: str) -> _Place:
         try:
             text = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode()
-            score, offset, sid = text.split(" ")
-            return cls(int(score), sid, int(offset))
-        except ValueError as error:
-            raise HubError(400, "invalid_page_token", "page_token is none of ours") from error
+        except ValueError:
+            text = ""
+        match = _TOKEN.fullmatch(text)
+        if match is None:
+            raise HubError(400, "invalid_page_token", "page_token is none of ours")
+        return cls(int(match[1]), match[3], int(match[2]))
 
 
 class SessionIndex:

@@ -67,8 +67,10 @@ async def read_all(
 
 
 @asynccontextmanager
-async def pushes(link: RedisLink, channel: str) -> AsyncGenerator[Callable[[], Awaitable[bytes]]]:
-    """Subscribe to a shard channel; the function given waits for its next message."""
+async def pushes(
+    link: RedisLink, channel: str, command: str = "SSUBSCRIBE"
+) -> AsyncGenerator[Callable[[], Awaitable[bytes]]]:
+    """Subscribe to a channel; the function given waits for its next message."""
     connection = cast("Any", link.feed_connection())
     await connection.connect()
 
@@ -77,7 +79,7 @@ async def pushes(link: RedisLink, channel: str) -> AsyncGenerator[Callable[[], A
             return bytes((await connection.read_response(push_request=True))[2])
 
     try:
-        await connection.send_command("SSUBSCRIBE", channel)
+        await connection.send_command(command, channel)
         await connection.read_response(push_request=True)
         yield next_push
     finally:
