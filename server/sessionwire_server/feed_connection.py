@@ -67,7 +67,11 @@ class FeedConnection:
         await self._connection.disconnect(nowait=True)
 
     async def subscribe(self, channels: list[str], *, sharded: bool = True) -> None:
-        """Ask for channels; the confirmations come as pushes."""
+        """Ask for channels; the confirmations come as pushes.
+
+        Raises:
+            redis.RedisError, OSError: the connection is lost.
+        """
         await self._command("SSUBSCRIBE" if sharded else "SUBSCRIBE", channels)
 
     async def unsubscribe(self, channels: list[str]) -> None:
@@ -78,7 +82,11 @@ class FeedConnection:
         async with self._writing:
             for at in range(0, len(channels), self._per_command):
                 batch = channels[at : at + self._per_command]
-                await self._connection.send_command(name, *batch, check_health=False)
+                try:
+                    await self._connection.send_command(name, *batch, check_health=False)
+                except RuntimeError as error:
+                    # uvloop's word for writing to a connection that was just reset.
+                    raise ConnectionResetError("the connection was reset") from error
 
     async def read(self) -> list[Push]:
         """Wait for pushes and give all that have arrived, at least one.
