@@ -86,7 +86,8 @@ class LogScan:
             raise HubError(
                 503,
                 "query_too_broad",
-                f"nothing found in {self._scan_s:g} s of reading: narrow the query",
+                f"no end after {self._scan_s:g} s of reading: narrow the query",
+                headers={"Retry-After": "5"},
             )
         return await self._read(after, until, newest_first=newest_first)
 

@@ -48,7 +48,7 @@ def rfc3339(ms: int) -> str:
 def milliseconds(text: str) -> int | None:
     """Read an RFC 3339 time as Unix milliseconds, cut off; None if it is none."""
     # `fromisoformat` also takes dates alone, weeks and times without a zone.
-    if len(text) < 20 or text[10] not in "Tt ":
+    if len(text) < 20 or text[10] not in "Tt " or not text[5:7].isdigit():
         return None
     try:
         moment = datetime.fromisoformat(text)

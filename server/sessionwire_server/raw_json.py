@@ -24,6 +24,7 @@ _SPACES: Final = re.compile(r"[ \t\r\n]*")
 _ESCAPES: Final = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|.)")
 _LIST: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_RAW: Final = msgspec.json.Decoder(msgspec.Raw)
 _ANY: Final = msgspec.json.Decoder()
 
 _BREAKS: Final = (
@@ -50,9 +51,12 @@ def split(body: bytes) -> list[bytes]:
         except UnicodeDecodeError as exc:
             raise _malformed(body, exc.start, "not UTF-8") from None
     text = body.strip(_WHITESPACE)
-    if not text.startswith(b"["):
-        return [text]
     try:
+        if not text.startswith(b"["):
+            if not body.startswith(text[:1] or b" "):
+                # Whoever reads it later would count from the wrong byte.
+                _RAW.decode(text)
+            return [text]
         return [bytes(raw) for raw in _LIST.decode(text)]
     except (msgspec.DecodeError, RecursionError) as exc:
         raise _fault(body, exc) from None
@@ -126,14 +130,12 @@ def _fault(body: bytes, exc: Exception) -> HubError:
 
 
 def _malformed(body: bytes, offset: int, detail: str) -> HubError:
-    error = HubError(400, "malformed_json", "", offset=offset)
     index = _index_at(body, offset)
-    place = f"byte {offset}"
-    if index is not None:
-        error.extra["index"] = index
-        place = f"event {index}, {place}"
-    error.detail = f"malformed JSON at {place}: {detail}"
-    return error
+    if index is None:
+        text = f"malformed JSON at byte {offset}: {detail}"
+        return HubError(400, "malformed_json", text, offset=offset)
+    text = f"malformed JSON at event {index}, byte {offset}: {detail}"
+    return HubError(400, "malformed_json", text, offset=offset, index=index)
 
 
 def _lone_surrogate(body: bytes) -> int | None:

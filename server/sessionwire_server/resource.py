@@ -34,7 +34,14 @@ def resource(path: str, *, stream: bool = False, **endpoints: Endpoint) -> Route
 
 
 class _Resource:
+    """The app of one path.
+
+    Attributes:
+        methods: its methods in lower case, as they were given.
+    """
+
     def __init__(self, path: str, endpoints: dict[str, Endpoint], *, stream: bool) -> None:
+        self.methods = tuple(endpoints)
         self._path = path
         self._apps: dict[str, ASGIApp] = {
             method.upper(): request_response(endpoint) for method, endpoint in endpoints.items()

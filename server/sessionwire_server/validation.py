@@ -27,11 +27,15 @@ _UUID: Final = re.compile(
 
 
 class Validation:
-    """Holds events against schemas, in one mode."""
+    """Holds events against schemas, in one mode.
+
+    Attributes:
+        metrics: where mismatches are counted.
+    """
 
     def __init__(self, mode: Mode, metrics: Metrics) -> None:
+        self.metrics = metrics
         self._mode = mode
-        self._metrics = metrics
 
     def check(self, event: Event, catalog: Catalog) -> None:
         """Check an event whose envelope is complete and right.
@@ -49,7 +53,7 @@ class Validation:
         if _fits(event, catalog):
             return
         if self._mode == "lenient":
-            self._metrics.schema_mismatch[catalog.name] += 1
+            self.metrics.schema_mismatch[catalog.name] += 1
             return
         pointer, detail = _first_fault(event, catalog)
         refuse("schema_mismatch", detail, pointer)
