@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -95,6 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _say(plan.cells, measurement)
 
     interrupted = False
+    # So that the servers are ended on a SIGTERM too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with machine.one(options.wait_s):
             measure(plan, done)

@@ -21,14 +21,16 @@ pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C co
 
 
 def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "benchmarks", *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=110,
-        check=False,
-    )
+    command = [sys.executable, "-m", "benchmarks", *arguments]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            stdout, stderr = process.communicate(timeout=100)
+        except subprocess.TimeoutExpired:
+            process.terminate()  # which ends the servers; a kill would leave them behind
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
 
 
 @pytest.fixture(scope="module")
@@ -89,3 +91,24 @@ def test_an_unknown_cell_is_a_usage_error() -> None:
 
 def test_contenders_are_known_by_their_names() -> None:
     assert all(name == contender.name for name, contender in CONTENDERS.items())
+
+
+def test_a_terminated_run_leaves_no_process_behind(tmp_path: Path) -> None:
+    chosen = ["--cells", "fanout", "--contenders", "floor", "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "benchmarks", *chosen]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert "fanout" in process.stderr.readline()
+        started = _descendants(process.pid)
+        process.terminate()
+        assert process.wait(30) == 1
+    assert started
+    assert not [pid for pid in started if Path(f"/proc/{pid}").exists()]
+
+
+def _descendants(pid: int) -> list[int]:
+    found = [pid]
+    for parent in found:
+        for children in Path(f"/proc/{parent}/task").glob("*/children"):
+            found += [int(child) for child in children.read_text().split()]
+    return found[1:]
