@@ -25,6 +25,7 @@ __all__ = ["Grant", "Purpose", "Signer"]
 
 Purpose = Literal["ticket", "sign-in"]
 
+_SECRET_BYTES: Final = 32
 _REFRESH_S: Final = 1.0
 """A wrong signature makes the secret be read again, at most this often: guessing costs no Redis."""
 
@@ -97,10 +98,13 @@ class Signer:
         return payload if hmac.compare_digest(mac, self._mac(purpose, payload)) else None
 
     async def _read(self) -> None:
-        fresh = secrets.token_bytes(32)
-        # The first hub on a Redis makes it; `GET` gives what stood there before, if anything.
-        kept = await self._link.command("SET", SIGNING_SECRET, fresh, "NX", "GET")
-        self._secret = fresh if kept is None else bytes(kept)
+        # The first hub on a Redis makes it, all others find it there.
+        fresh = secrets.token_bytes(_SECRET_BYTES)
+        words = [("SET", SIGNING_SECRET, fresh, "NX"), ("GET", SIGNING_SECRET)]
+        _, kept = await self._link.pipeline(words)
+        if not isinstance(kept, bytes) or len(kept) != _SECRET_BYTES:
+            raise RuntimeError(f"{SIGNING_SECRET} in Redis is no secret of ours")
+        self._secret = kept
         self._read_at = time.monotonic()
 
     def _mac(self, purpose: Purpose, payload: bytes) -> bytes:
