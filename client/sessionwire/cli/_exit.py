@@ -62,4 +62,5 @@ def describe(error: Exception) -> str:
     format_message = getattr(error, "format_message", None)
     text = str(format_message() if format_message else error) or type(error).__name__
     line = error.extra.get("line") if isinstance(error, RequestRejected) else None
-    return " ".join((f"line {line}: {text}" if line else text).split())
+    said = [f"line {line}: {text}" if line else text, *getattr(error, "__notes__", [])]
+    return " ".join("; ".join(said).split())

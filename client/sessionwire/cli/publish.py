@@ -56,9 +56,10 @@ def publish(
                 for batch in batches(events, catalog):
                     publisher.send(batch)
         except (HubError, MalformedEvents) as error:
-            read.close()
-            _note_stored(publisher.tally)
-            raise error
+            tally = publisher.tally
+            if stored := tally.stored + tally.duplicates:
+                error.add_note(_stored_before(stored))
+            raise
     sys.stdout.write(f"{_summary(session, publisher.tally)}\n")
 
 
@@ -91,9 +92,8 @@ def _events(source: _Source, read: _Progress) -> Iterator[list[ReadEvent]]:
     yield reader.finish()
 
 
-def _note_stored(tally: Tally) -> None:
-    if tally.stored or tally.duplicates:
-        sys.stderr.write(f"{tally.stored} stored before that, {tally.duplicates} were there\n")
+def _stored_before(count: int) -> str:
+    return "1 event before it is stored" if count == 1 else f"{count} events before it are stored"
 
 
 def _summary(session: str, tally: Tally) -> str:
