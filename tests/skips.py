@@ -1,38 +1,38 @@
 """Turn a skipped test into a failure where every tool is there to run it.
 
-A pytest plugin (`-p tests.skips`), switched on by `SESSIONWIRE_NO_SKIPS=1`: elsewhere a test
-without its tool is skipped with one line, in CI the same line fails the run. Expected failures
-(`xfail`) are not skips.
+A pytest plugin (`-p tests.skips`), switched on by `SESSIONWIRE_NO_SKIPS=1`: elsewhere a missing
+tool is told in one line a file, in CI the same line fails the run. Expected failures (`xfail`) are
+not skips.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Generator
-from typing import Any
+from typing import cast
 
 import pytest
 
 __all__ = ["pytest_make_collect_report", "pytest_runtest_makereport"]
 
 
-def _fail_if_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:
-    if os.environ.get("SESSIONWIRE_NO_SKIPS") != "1" or not report.skipped:
+def _judge(report: pytest.TestReport | pytest.CollectReport) -> None:
+    if not report.skipped or hasattr(report, "wasxfail"):
         return
-    if hasattr(report, "wasxfail"):
-        return
-    reason: Any = report.longrepr
-    if isinstance(reason, tuple):
-        reason = f"{reason[0]}:{reason[1]}: {reason[2]}"
-    report.outcome = "failed"
-    report.longrepr = f"nothing may be skipped here: {reason}"
+    file, line, reason = cast("tuple[str, int, str]", report.longrepr)
+    if os.environ.get("SESSIONWIRE_NO_SKIPS") == "1":
+        report.outcome = "failed"
+        report.longrepr = f"nothing may be skipped here: {file}:{line}: {reason}"
+    elif reason.endswith("is not installed"):
+        # pytest folds skips of one place: a missing tool is one line a file, not one a test.
+        report.longrepr = (file, 1, reason)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Let a test's skip count as its failure."""
     report = yield
-    _fail_if_skipped(report)
+    _judge(report)
     return report
 
 
@@ -40,5 +40,5 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     """Let a module's skip count as its failure."""
     report = yield
-    _fail_if_skipped(report)
+    _judge(report)
     return report
