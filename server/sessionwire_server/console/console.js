@@ -39,7 +39,7 @@ function begin() {
   byId("panes").hidden = false;
   byId("sign-out").hidden = false;
   listening = new AbortController();
-  const link = new Link(byId("list-state"));
+  const link = new Link(byId("list-state"), { brief: true });
   follow(
     "v1/sessions/sse",
     {

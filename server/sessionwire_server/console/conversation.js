@@ -27,10 +27,12 @@ export function make(tag, className = "", text = "") {
 /** Writes what a connection is doing; offline counts down to the next try. */
 export class Link {
   #element;
+  #brief;
   #timer = 0;
 
-  constructor(element) {
+  constructor(element, { brief = false } = {}) {
     this.#element = element;
+    this.#brief = brief;
   }
 
   show(state) {
@@ -41,10 +43,15 @@ export class Link {
       this.#element.textContent = words[state.name] ?? state.name;
       return;
     }
-    const left = () => Math.max(0, Math.ceil((state.retryAt - Date.now()) / 1000));
+    this.#element.textContent = `offline since ${clock.format(state.since)}`;
+    if (this.#brief) return;
+    // Not for screen readers: they would read it out every second.
+    const countdown = make("span");
+    countdown.setAttribute("aria-hidden", "true");
+    this.#element.append(countdown);
     const write = () => {
-      const next = left() > 0 ? `next try in ${left()} s` : "trying again";
-      this.#element.textContent = `offline since ${clock.format(state.since)}, ${next}`;
+      const left = Math.max(0, Math.ceil((state.retryAt - Date.now()) / 1000));
+      countdown.textContent = left > 0 ? `, next try in ${left} s` : ", trying again";
     };
     write();
     this.#timer = setInterval(write, 500);
