@@ -21,7 +21,7 @@ from sessionwire_server.http_server import HttpServer
 from sessionwire_server.hub_file import hub_file
 from sessionwire_server.listener import bind, url_of
 from sessionwire_server.origins import Origins
-from sessionwire_server.server_log import configure_log
+from sessionwire_server.server_log import configure_log, expect_broken_requests
 from sessionwire_server.settings import Settings
 from sessionwire_server.stop_signals import stop_signals
 from sessionwire_server.workers import run_workers
@@ -85,7 +85,7 @@ async def _serve(
     served: ServedHub,
     announce: Callable[[ServedHub], None],
 ) -> bool:
-    async with stop_signals() as stop, AsyncExitStack() as stack:
+    async with stop_signals(expect_broken_requests) as stop, AsyncExitStack() as stack:
         settings = await _with_redis(settings, stack)
 
         def started() -> None:

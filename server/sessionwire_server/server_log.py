@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import logging.config
 
-__all__ = ["WithoutQuery", "configure_log"]
+__all__ = ["WithoutQuery", "configure_log", "expect_broken_requests"]
 
 
 class WithoutQuery(logging.Filter):
@@ -46,3 +46,8 @@ def configure_log(level: str = "INFO") -> None:
             "loggers": {"sessionwire_server": {"level": level}, "uvicorn": {"level": level}},
         }
     )
+
+
+def expect_broken_requests() -> None:
+    """Say nothing of requests that are cut from now on: the process is told to end at once."""
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -29,8 +29,12 @@ class Stop:
 
 
 @asynccontextmanager
-async def stop_signals() -> AsyncGenerator[Stop]:
-    """Listen for the signals; a second one cancels the body and leaves quietly."""
+async def stop_signals(forced: Callable[[], None] = lambda: None) -> AsyncGenerator[Stop]:
+    """Listen for the signals; a second one cancels the body and leaves quietly.
+
+    Args:
+        forced: called just before the body is cancelled.
+    """
     stop = Stop()
 
     async def listen(scope: anyio.CancelScope, *, task_status: TaskStatus[None]) -> None:
@@ -39,6 +43,7 @@ async def stop_signals() -> AsyncGenerator[Stop]:
             async for _ in signals:
                 if stop.asked.is_set():
                     stop.forced = True
+                    forced()
                     scope.cancel()
                 stop.asked.set()
 

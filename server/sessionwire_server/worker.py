@@ -16,7 +16,7 @@ import anyio.to_thread
 
 from sessionwire_server.event_loop import run
 from sessionwire_server.http_server import CannotStart, HttpServer
-from sessionwire_server.server_log import configure_log
+from sessionwire_server.server_log import configure_log, expect_broken_requests
 from sessionwire_server.settings import Settings
 from sessionwire_server.stop_signals import Stop, stop_signals
 
@@ -40,7 +40,7 @@ def main() -> None:
 
 async def _work(settings: Settings, listener: socket.socket) -> None:
     server = HttpServer(settings, started=_say_ready, access_log=True)
-    async with stop_signals() as stop, anyio.create_task_group() as tasks:
+    async with stop_signals(expect_broken_requests) as stop, anyio.create_task_group() as tasks:
         tasks.start_soon(_end_with_parent, stop)
         await server.serve_until(stop.asked, listener)
         tasks.cancel_scope.cancel()
