@@ -51,6 +51,7 @@ def publish(
         read = stack.enter_context(_Progress(file))
         publisher = Publisher(http, session)
         catalog = _catalog(http, session, address)
+        publisher.reached = True
         try:
             for events in _events(source, read):
                 for batch in batches(events, catalog):
