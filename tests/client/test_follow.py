@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import anyio
 import httpx2
 import pytest
+
 from sessionwire._follow import Follow, Start, Wanted, follow
 from sessionwire._items import (
     CaughtUp,
@@ -30,7 +31,6 @@ from sessionwire.errors import (
     Unauthorized,
     UnknownSession,
 )
-
 from tests.client.scripted_hub import (
     Answer,
     ScriptedHub,

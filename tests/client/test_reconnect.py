@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import httpx2
 import pytest
+
 from sessionwire._reconnect import (
     MAX_DELAY_S,
     Outcome,

@@ -8,6 +8,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from sessionwire._sse import ServerSentEvent, SSEDecoder
 from sessionwire.errors import EventTooLarge
 
