@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final, Literal, TypeVar
 
+import anyio
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
@@ -20,6 +21,9 @@ Model = TypeVar("Model", bound=BaseModel)
 
 MAX_MODEL_BYTES: Final = 1024 * 1024
 """Bodies that are not events describe sessions, tickets and the like."""
+
+PAUSE_S: Final = 30.0
+"""A client that sends nothing for so long is gone. Lines may pause: an upload can be live."""
 
 _NDJSON: Final = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl"})
 
@@ -49,7 +53,8 @@ async def read_body(request: Request, limit: int, too_large: HubError) -> bytes:
     """Read a whole body of at most `limit` bytes, else raise `too_large`.
 
     Raises:
-        HubError: `too_large`, as soon as the limit is passed.
+        HubError: `too_large`, as soon as the limit is passed; 408 `request_timeout` if the client
+            stops sending in the middle.
         ClientDisconnect: the client went away in the middle.
     """
     declared = request.headers.get("content-length", "")
@@ -57,12 +62,15 @@ async def read_body(request: Request, limit: int, too_large: HubError) -> bytes:
         raise too_large
     chunks: list[bytes] = []
     size = 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > limit:
-            raise too_large
-        chunks.append(chunk)
-    return b"".join(chunks)
+    with anyio.move_on_after(PAUSE_S) as patience:
+        async for chunk in request.stream():
+            size += len(chunk)
+            if size > limit:
+                raise too_large
+            chunks.append(chunk)
+            patience.deadline = anyio.current_time() + PAUSE_S
+        return b"".join(chunks)
+    raise HubError(408, "request_timeout", f"nothing came for {PAUSE_S:g} s")
 
 
 async def read_model(request: Request, model: type[Model]) -> Model:

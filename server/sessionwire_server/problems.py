@@ -78,20 +78,26 @@ class Problems:
             except HubError as error:
                 metrics.refused[error.code] += 1
                 if status:
-                    raise
-                await problem(error)(scope, receive, watching)
+                    _cut_short(error.code)
+                else:
+                    await problem(error)(scope, receive, watching)
             except Exception:
-                if status:
-                    # Too late for an answer: the server ends the connection, so that the client
-                    # can see that this was not all.
-                    raise
                 logger.exception("%s failed", scope["method"])
                 metrics.refused["internal_error"] += 1
-                fault = HubError(500, "internal_error", "the hub failed; the fault is logged")
-                await problem(fault)(scope, receive, watching)
+                if status:
+                    _cut_short("internal_error")
+                else:
+                    fault = HubError(500, "internal_error", "the hub failed; the fault is logged")
+                    await problem(fault)(scope, receive, watching)
         finally:
             # The route's own template: a label per session would be without bound.
             metrics.requests[note.get("route", "none"), _method(scope), status] += 1
+
+
+def _cut_short(code: str) -> None:
+    # Too late for an answer. The server sees that it is not complete and ends the connection, so
+    # that the client can see it, too.
+    logger.warning("an answer was cut short: %s", code)
 
 
 def _method(scope: Scope) -> str:

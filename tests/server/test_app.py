@@ -7,15 +7,19 @@ import logging
 import re
 from typing import Any
 
+import anyio
 import httpx2
 import jsonschema_rs
 import pytest
 
+from sessionwire_server import answers, log_scan
 from sessionwire_server.app import create_app
 from sessionwire_server.openapi import document
+from sessionwire_server.redis_link import StoreUnavailable
 from sessionwire_server.routes import route_table
 from sessionwire_server.settings import Settings
-from tests.server.conftest import OpenHub, check_problem
+from sessionwire_server.store import EventStore
+from tests.server.conftest import KEY, OpenHub, check_problem
 
 pytestmark = pytest.mark.anyio
 
@@ -271,3 +275,48 @@ async def test_answers_are_what_the_document_says(client: httpx2.AsyncClient, si
     check("Ok", (await client.get("/livez")).json())
     check("Problem", (await client.get("/v1/sessions/unknown")).json())
     check("Problem", (await client.post(f"{path}/events", content=b"[{},")).json())
+
+
+async def test_an_answer_that_fails_in_the_middle_is_not_finished(
+    client: httpx2.AsyncClient, sid: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A list cut short must not look like a whole one: the server ends the connection."""
+    monkeypatch.setattr(answers, "CHUNK_BYTES", 500)
+    monkeypatch.setattr(log_scan, "PAGE_EVENTS", 5)
+    await client.post(f"/v1/sessions/{sid}/events", json=[EVENT] * 20)
+    read, reads = EventStore.log_page, 0
+
+    async def failing(*args: Any, **kwargs: Any) -> Any:
+        nonlocal reads
+        reads += 1
+        if reads == 3:
+            raise StoreUnavailable("gone")
+        return await read(*args, **kwargs)
+
+    monkeypatch.setattr(EventStore, "log_page", failing)
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        await anyio.sleep_forever()
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    transport = client._transport  # pyright: ignore[reportPrivateUsage] # the app behind it
+    assert isinstance(transport, httpx2.ASGITransport)
+    path = f"/v1/sessions/{sid}/export"
+    scope: dict[str, Any] = {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "http_version": "1.1",
+        "method": "GET",
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": [(b"authorization", f"Bearer {KEY}".encode())],
+    }
+    await transport.app(scope, receive, send)
+    assert sent[0]["status"] == 200
+    assert len(sent) > 2
+    assert all(message["more_body"] for message in sent[1:])
