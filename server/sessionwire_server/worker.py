@@ -6,6 +6,7 @@ Made by `workers`. Gets the socket by number and its settings as the first line 
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import sys
@@ -22,6 +23,8 @@ from sessionwire_server.stop_signals import Stop, stop_signals
 
 __all__ = ["READY", "main"]
 
+logger = logging.getLogger("sessionwire_server.worker")
+
 READY = b"ready\n"
 
 
@@ -30,12 +33,16 @@ def main() -> None:
     settings = Settings.model_validate_json(sys.stdin.buffer.readline())
     configure_log()
     listener = socket.socket(fileno=int(sys.argv[1]))
+    code = 1
     try:
         run(partial(_work, settings, listener))
-    except CannotStart:
-        sys.exit(1)
-    # A thread may still wait for stdin; it has nothing to finish.
-    os._exit(0)
+        code = 0
+    except CannotStart as exc:
+        logger.error("%s", exc)
+    except Exception:
+        logger.exception("the worker failed")
+    # Not `sys.exit`: a thread may still wait for stdin, and the interpreter would wait for it.
+    os._exit(code)
 
 
 async def _work(settings: Settings, listener: socket.socket) -> None:
