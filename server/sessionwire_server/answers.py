@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -49,11 +49,12 @@ async def streamed(
 
     all_headers = {**_NO_STORE, **(headers or {})}
     if len(first) < CHUNK_BYTES:
+        await chunks.aclose()
         return Response(first, headers=all_headers, media_type=media_type)
     return StreamingResponse(body(), headers=all_headers, media_type=media_type)
 
 
-async def _joined(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _joined(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
     waiting: list[bytes] = []
     size = 0
     async for piece in pieces:
