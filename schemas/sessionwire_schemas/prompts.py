@@ -18,7 +18,7 @@ from sessionwire_schemas.catalog import CATALOGS, Catalog, CatalogName
 from sessionwire_schemas.names import MAX_REQUEST_ID_BYTES
 from sessionwire_schemas.outcomes import outcome_of
 from sessionwire_schemas.pairs import Pair
-from sessionwire_schemas.paths import member, members
+from sessionwire_schemas.paths import MAX_ITEMS, member
 from sessionwire_schemas.prompt_rules import (
     CLAIMABLE_KINDS,
     END_RULES,
@@ -211,7 +211,9 @@ def _text(value: object) -> str:
 def _subjects(catalog: Catalog, event: Event) -> Iterator[object]:
     """Yield what each prompt of an opener is about: its data, or one of its calls."""
     if catalog.name == "everruns":
-        yield from members(event, "data.tool_calls[]")
+        calls = member(event, "data.tool_calls")
+        if isinstance(calls, list):
+            yield from cast("list[object]", calls)[:MAX_ITEMS]
     else:
         yield event.get("data")
 
