@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import anyio
+from redis.asyncio.connection import parse_url
 
 from sessionwire_server.api_keys import ApiKeys, must_make_key
 from sessionwire_server.embedded import embedded
@@ -42,16 +43,18 @@ class ServedHub:
         return f"{self.url}/#key={self.made_key}" if self.made_key else f"{self.url}/"
 
 
-def with_key(settings: Settings) -> tuple[Settings, str]:
-    """Check the keys and origins; make a key for this run where none is set.
+def _checked(settings: Settings) -> tuple[Settings, str]:
+    """Check what can be checked before anything is started; make a key where none is set.
 
     Returns: the settings to serve with, and the key if it was made.
 
     Raises:
-        ValueError: a key or an origin is wrong, or none is set and the hub would listen beyond
-            this machine.
+        ValueError: a key, an origin or the Redis URL is wrong, or no key is set and the hub would
+            listen beyond this machine.
     """
     Origins(settings.allow_origins)
+    if settings.redis_url:
+        parse_url(settings.redis_url)
     made = secrets.token_urlsafe(32) if must_make_key(settings) else ""
     if made:
         settings = settings.model_copy(update={"key": made})
@@ -68,11 +71,11 @@ def serve(settings: Settings, announce: Callable[[ServedHub], None]) -> bool:
     Returns: whether it ended in its own time; False after a second signal.
 
     Raises:
-        ValueError: keys or origins are wrong.
+        ValueError: keys, origins or the Redis URL are wrong.
         OSError: the address cannot be listened on, or the data folder not written.
         CannotStart: the application did not start.
     """
-    settings, made_key = with_key(settings)
+    settings, made_key = _checked(settings)
     configure_log()
     with bind(settings.host, settings.port) as listener:
         served = ServedHub(url_of(listener), made_key)
@@ -114,7 +117,7 @@ async def serving(settings: Settings) -> AsyncGenerator[ServedHub]:
 
     Takes no signals and configures no log. Raises what `serve` raises.
     """
-    settings, made_key = with_key(settings)
+    settings, made_key = _checked(settings)
     ready, asked = anyio.Event(), anyio.Event()
     async with AsyncExitStack() as stack:
         listener = stack.enter_context(bind(settings.host, settings.port))
