@@ -127,7 +127,8 @@ def run(
                 measuring()
             stdout, stderr = _wait_for(program, budget_s)
     if program.returncode:
-        raise LoadFailed(f"{server.contender.name}: {stderr.strip()[-1000:]}")
+        words = server.last_words()
+        raise LoadFailed(f"{server.contender.name}: {stderr.strip()[-1000:]}\n{words}")
     figures: dict[str, Any] = json.loads(stdout)
     figures["complaints"] = stderr.strip()[:1000]
     return figures

@@ -51,6 +51,11 @@ class Server:
     contender: Contender
     port: int
     process: subprocess.Popen[bytes]
+    log: Path
+
+    def last_words(self) -> str:
+        """The end of what it wrote, for an error's text."""
+        return self.log.read_text(errors="replace")[-2000:].strip()
 
     def pids(self) -> list[int]:
         """All its processes, workers included."""
@@ -93,14 +98,14 @@ def _answers(port: int) -> bool:
         connection.close()
 
 
-def _wait_until_ready(server: Server, log: Path) -> None:
+def _wait_until_ready(server: Server) -> None:
     deadline = time.monotonic() + READY_S
     while not _answers(server.port):
         ended = server.process.poll() is not None
         if ended or time.monotonic() > deadline:
             why = "ended" if ended else "did not answer"
-            text = log.read_text(errors="replace")[-2000:]
-            raise ServerFailed(f"{server.contender.name} {why} at its start:\n{text}")
+            words = server.last_words()
+            raise ServerFailed(f"{server.contender.name} {why} at its start:\n{words}")
         time.sleep(0.05)
 
 
@@ -134,8 +139,8 @@ def serve(contender: Contender, redis_url: str, port: int = 0) -> Generator[Serv
                 env={**os.environ, **contender.environ(ground)},
             )
         try:
-            server = Server(contender, port, process)
-            _wait_until_ready(server, log)
+            server = Server(contender, port, process, log)
+            _wait_until_ready(server)
             yield server
         finally:
             _stop(process)
