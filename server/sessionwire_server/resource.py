@@ -22,15 +22,14 @@ __all__ = ["Endpoint", "resource"]
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
-def resource(path: str, *, stream: bool = False, **endpoints: Endpoint) -> Route:
+def resource(path: str, **endpoints: Endpoint) -> Route:
     """Build the route of a path.
 
     Args:
         path: its template, `{sid}` being a session id.
-        stream: GET opens a stream, which HEAD must not.
-        endpoints: by method, in lower case.
+        endpoints: by method, in lower case; that of GET answers HEAD too, without a body.
     """
-    return Route(path, _Resource(path, endpoints, stream=stream))
+    return Route(path, _Resource(path, endpoints))
 
 
 class _Resource:
@@ -40,13 +39,13 @@ class _Resource:
         methods: its methods in lower case, as they were given.
     """
 
-    def __init__(self, path: str, endpoints: dict[str, Endpoint], *, stream: bool) -> None:
+    def __init__(self, path: str, endpoints: dict[str, Endpoint]) -> None:
         self.methods = tuple(endpoints)
         self._path = path
         self._apps: dict[str, ASGIApp] = {
             method.upper(): request_response(endpoint) for method, endpoint in endpoints.items()
         }
-        if "GET" in self._apps and not stream:
+        if "GET" in self._apps:
             self._apps["HEAD"] = self._apps["GET"]
         self._allow = {"Allow": ", ".join(sorted({*self._apps, "OPTIONS"}))}
 

@@ -40,8 +40,17 @@ async def test_a_wrong_method_is_a_problem_that_names_the_right_ones(
     answer = await client.put(f"/v1/sessions/{sid}/events", json={})
     check_problem(answer, 405, "method_not_allowed")
     assert answer.headers["allow"] == "GET, HEAD, OPTIONS, POST"
-    answer = await client.head(f"/v1/sessions/{sid}/sse")
-    assert answer.status_code == 405
+
+
+async def test_head_of_a_stream_opens_none(client: httpx2.AsyncClient, sid: str) -> None:
+    path = f"/v1/sessions/{sid}/sse"
+    assert (await client.head(path)).status_code == 404
+    await client.post(f"/v1/sessions/{sid}/events", json=EVENT)
+    for each in (path, "/v1/sessions/sse"):
+        answer = await client.head(each)
+        assert answer.status_code == 200
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        assert (await client.head(each, headers={"Authorization": "x"})).status_code == 401
 
 
 async def test_options_names_the_methods_without_a_key(open_hub: OpenHub, sid: str) -> None:

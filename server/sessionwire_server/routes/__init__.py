@@ -30,11 +30,11 @@ def route_table() -> list[BaseRoute]:
         resource("/v1/sign-in", post=entrance.sign_to_cookie, delete=entrance.sign_out),
         resource("/v1/sessions", get=sessions.list_all, post=sessions.create),
         # Before `{sid}`: no session can be called that.
-        resource("/v1/sessions/sse", get=sessions_sse.sessions_stream, stream=True),
+        resource("/v1/sessions/sse", get=sessions_sse.sessions_stream),
         resource("/v1/sessions/{sid}", get=sessions.show, delete=sessions.delete),
         resource("/v1/sessions/{sid}/events", get=events.list_all, post=events.publish),
         resource("/v1/sessions/{sid}/events/summary", get=events.summary),
         resource("/v1/sessions/{sid}/export", get=events.export),
-        resource("/v1/sessions/{sid}/sse", get=sse.session_stream, stream=True),
+        resource("/v1/sessions/{sid}/sse", get=sse.session_stream),
         *console_routes(),
     ]
