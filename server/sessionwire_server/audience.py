@@ -1,19 +1,20 @@
 """What a viewer wants to see and how it is spelled; viewers that agree share every byte.
 
-`Filter` decides, `Spelling` encodes, and `Audience` is the set of a channel's viewers with one
-filter, spelling and framing: its joined bytes are made once, whoever many they go to.
+`Filter` decides, a `Dialect` encodes (`Spelling` is that of SSE), and `Audience` is the set of a
+channel's viewers with one filter, spelling and framing: its joined bytes are made once, however
+many they go to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
 from sessionwire_schemas.cursor import Cursor
-from sessionwire_schemas.frames import control_frame, event_frame
+from sessionwire_schemas.frames import HEARTBEAT, control_frame, event_frame
 from sessionwire_server.entries import StoredEvent
 
 if TYPE_CHECKING:
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Audience",
+    "Dialect",
     "Filter",
     "Flow",
     "Frame",
+    "Sender",
     "Spelling",
     "Taste",
     "Wire",
@@ -42,7 +45,8 @@ _agent = msgspec.json.Decoder(_Agent)
 class Flow(Protocol):
     """The server's flow control of a connection: `write_paused` above its high-water mark."""
 
-    write_paused: bool
+    @property
+    def write_paused(self) -> bool: ...
 
     async def drain(self) -> None: ...
 
@@ -52,6 +56,23 @@ class Wire(NamedTuple):
 
     write: Callable[[bytes], None]
     flow: Flow
+
+
+class Sender(Protocol):
+    """A connection that a viewer writes to by itself; see `sender.TransportSender`."""
+
+    @property
+    def wire(self) -> Wire: ...
+    @property
+    def paused(self) -> bool: ...
+    @property
+    def buffered(self) -> int: ...
+    @property
+    def closed(self) -> bool: ...
+
+    def write(self, data: bytes) -> None: ...
+    async def drain(self) -> None: ...
+    def abort(self) -> None: ...
 
 
 class Filter(NamedTuple):
@@ -83,8 +104,29 @@ class Filter(NamedTuple):
         return agent in agents
 
 
+class Dialect(Protocol):
+    """How what a viewer is told becomes bytes. Values, compared and hashed as such."""
+
+    @property
+    def heartbeat(self) -> bytes:
+        """What breaks a silence; empty where the protocol below sees to it."""
+        ...
+
+    def encode(self, event: StoredEvent, epoch: str) -> bytes:
+        """Spell one session event."""
+        ...
+
+    def own(self, name: str, data: dict[str, Any], *, cursor: str | None = None) -> bytes:
+        """Spell one of the hub's own: `caught_up`, `cursor`, `gap`, `reset`; `cursor` marks it."""
+        ...
+
+    def snapshot(self, bodies: Sequence[bytes]) -> bytes:
+        """Spell the last values, each the JSON of an event."""
+        ...
+
+
 class Spelling(NamedTuple):
-    """How a session event becomes a frame.
+    """The dialect of event streams.
 
     Without `cursors` the `id:` line is the event's own id, on durable events only, as the everruns
     server does it. Without `names` there is no `event:` line.
@@ -101,9 +143,22 @@ class Spelling(NamedTuple):
             marker = event.id if event.durable else None
         return event_frame(event.body, name=event.type if self.names else None, event_id=marker)
 
+    @property
+    def heartbeat(self) -> bytes:
+        """A comment."""
+        return HEARTBEAT
+
+    def own(self, name: str, data: dict[str, Any], *, cursor: str | None = None) -> bytes:
+        """Frame one of the hub's own."""
+        return control_frame(name, data, event_id=cursor)
+
+    def snapshot(self, bodies: Sequence[bytes]) -> bytes:
+        """Frame the last values."""
+        return b'event: snapshot\ndata: {"events":[%b]}\n\n' % b",".join(bodies)
+
 
 class Frame:
-    """An event in a ring, encoded once per spelling when somebody first wants it."""
+    """An event in a ring, encoded once per dialect when somebody first wants it."""
 
     __slots__ = ("_made", "epoch", "event", "size")
 
@@ -112,9 +167,9 @@ class Frame:
         self.epoch = epoch
         self.size = 2 * len(event.body) + 400
         """Bytes held in memory with one spelling made, near enough for a budget."""
-        self._made: dict[Spelling, bytes] = {}
+        self._made: dict[Dialect, bytes] = {}
 
-    def spelled(self, spelling: Spelling) -> bytes:
+    def spelled(self, spelling: Dialect) -> bytes:
         """Give the frame's bytes."""
         made = self._made.get(spelling)
         if made is None:
@@ -136,7 +191,7 @@ class Taste(NamedTuple):
     """Everything that the bytes for a viewer depend on; equal tastes share an `Audience`."""
 
     filter: Filter = Filter()
-    spelling: Spelling = Spelling()
+    spelling: Dialect = Spelling()
     control: bool = False
     framing: Callable[[bytes], bytes] = plain
 
@@ -208,7 +263,7 @@ class Audience:
             if self.taste.control and self.filtered >= cursor_every:
                 self.filtered = 0
                 cursor = str(Cursor(frame.epoch, event.sequence, event.offset, event.check))
-                parts.append(control_frame("cursor", {"cursor": cursor}, event_id=cursor))
+                parts.append(self.taste.spelling.own("cursor", {"cursor": cursor}, cursor=cursor))
         return parts, shown
 
 
