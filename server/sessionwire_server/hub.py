@@ -14,11 +14,10 @@ from collections import Counter
 from collections.abc import Generator
 from contextlib import AsyncExitStack, contextmanager
 from functools import partial
-from typing import Self
+from typing import Protocol, Self
 
 import anyio
 
-from sessionwire_schemas.frames import HEARTBEAT
 from sessionwire_server.access import Access
 from sessionwire_server.embedded import embedded
 from sessionwire_server.errors import HubError
@@ -32,9 +31,9 @@ from sessionwire_server.settings import Settings
 from sessionwire_server.shutdown_signals import told_of_shutdown
 from sessionwire_server.store import EventStore
 from sessionwire_server.sweeper import sweep
-from sessionwire_server.viewer import Viewer
+from sessionwire_server.viewer import EndReason
 
-__all__ = ["Hub"]
+__all__ = ["Clocked", "Hub"]
 
 logger = logging.getLogger(__name__)
 
@@ -56,6 +55,22 @@ _COUNTS = {
     "resets": "Epochs that ended under viewers.",
     "slow_closed": "Viewers closed because a write was stuck.",
 }
+
+
+class Clocked(Protocol):
+    """A stream or connection that ends in time. Times are those of the event loop.
+
+    Attributes:
+        deadline, drain_at, expires_at: when it is cycled, is drained, or loses its token.
+    """
+
+    deadline: float | None
+    drain_at: float | None
+    expires_at: float | None
+
+    def end(self, reason: EndReason) -> None:
+        """Have it end; returns at once."""
+        ...
 
 
 class Hub:
@@ -81,7 +96,8 @@ class Hub:
         self.fan_out = FanOut(settings)
         self.draining = False
         self._stack = AsyncExitStack()
-        self._timed: set[Viewer] = set()
+        self._streams: set[Clocked] = set()
+        self._timed: set[Clocked] = set()
         self._by_session: Counter[str] = Counter()
         self._by_holder: Counter[str] = Counter()
 
@@ -132,51 +148,65 @@ class Hub:
         Raises:
             HubError: 429 `too_many_viewers` for the session, `too_many_connections` for the token.
         """
-        settings = self.settings
-        if self._by_session[sid] >= settings.max_viewers_per_session:
-            raise _full("too_many_viewers", "the session has as many viewers as it may")
-        if self._by_holder[holder] >= settings.max_connections_per_token:
-            raise _full("too_many_connections", "the token has as many connections as it may")
-        counts = ((self._by_session, sid), (self._by_holder, holder))
-        for counter, key in counts:
-            counter[key] += 1
-        try:
+        with self.watching(sid), self.connected(holder):
             yield
-        finally:
-            for counter, key in counts:
-                counter[key] -= 1
-                if not counter[key]:
-                    del counter[key]
 
-    def watch_clock(self, viewer: Viewer, expires_s: float | None) -> None:
-        """Have a viewer ended in time: when its token ends, and when its connection is old."""
-        now = anyio.current_time()
+    @contextmanager
+    def watching(self, sid: str) -> Generator[None]:
+        """Count a viewer of a session.
+
+        Raises:
+            HubError: 429 `too_many_viewers`.
+        """
+        if self._by_session[sid] >= self.settings.max_viewers_per_session:
+            raise _full("too_many_viewers", "the session has as many viewers as it may")
+        with _counted(self._by_session, sid):
+            yield
+
+    @contextmanager
+    def connected(self, holder: str) -> Generator[None]:
+        """Count a connection of a token.
+
+        Raises:
+            HubError: 429 `too_many_connections`.
+        """
+        if self._by_holder[holder] >= self.settings.max_connections_per_token:
+            raise _full("too_many_connections", "the token has as many connections as it may")
+        with _counted(self._by_holder, holder):
+            yield
+
+    def watch_clock(self, stream: Clocked, expires_s: float | None) -> None:
+        """Have a stream ended in time: when its token ends, when it is old, when the hub drains."""
         if self.settings.max_connection_s:
             spread = random.uniform(1 - JITTER, 1 + JITTER)
-            viewer.deadline = now + self.settings.max_connection_s * spread
-        if expires_s is not None:
-            viewer.expires_at = now + expires_s
+            stream.deadline = anyio.current_time() + self.settings.max_connection_s * spread
+        self._streams.add(stream)
+        self.renew_clock(stream, expires_s)
         if self.draining:
-            viewer.end("shutdown")
-        elif viewer.deadline is not None or viewer.expires_at is not None:
-            self._timed.add(viewer)
+            stream.end("shutdown")
 
-    def forget_clock(self, viewer: Viewer) -> None:
-        """Stop watching the time of a viewer that left."""
-        self._timed.discard(viewer)
+    def renew_clock(self, stream: Clocked, expires_s: float | None) -> None:
+        """Have a stream end when another token ends, None for never."""
+        stream.expires_at = None if expires_s is None else anyio.current_time() + expires_s
+        if stream.deadline is not None or stream.expires_at is not None:
+            self._timed.add(stream)
+
+    def forget_clock(self, stream: Clocked) -> None:
+        """Stop watching the time of a stream that is over."""
+        self._streams.discard(stream)
+        self._timed.discard(stream)
 
     def begin_drain(self) -> None:
         """Have every stream end, spread over up to `drain_s`; returns at once."""
         if self.draining:
             return
         self.draining = True
-        viewers = [v for c in self.fan_out.channels.values() for v in c.viewers]
         now = asyncio.get_running_loop().time()  # a signal calls this from outside of any task
-        spread = min(self.settings.drain_s, len(viewers) / DRAIN_PER_S)
-        logger.info("draining %d streams over %.1f s", len(viewers), spread)
-        for viewer in viewers:
-            viewer.drain_at = now + random.uniform(0, spread)
-            self._timed.add(viewer)
+        spread = min(self.settings.drain_s, len(self._streams) / DRAIN_PER_S)
+        logger.info("draining %d streams over %.1f s", len(self._streams), spread)
+        for stream in self._streams:
+            stream.drain_at = now + random.uniform(0, spread)
+            self._timed.add(stream)
         self.session_list.end()
 
     async def _tick(self) -> None:
@@ -186,27 +216,39 @@ class Hub:
             await anyio.sleep(0.05 if self.draining else step)
             now = anyio.current_time()
             self._beat(now)
-            for viewer in tuple(self._timed):
-                _end_in_time(viewer, now)
+            for stream in tuple(self._timed):
+                _end_in_time(stream, now)
 
     def _beat(self, now: float) -> None:
         due = now - self.settings.heartbeat_s
         for channel in self.fan_out.channels.values():
             for audience in channel.audiences.values():
-                if audience.live and audience.written_at <= due:
+                heartbeat = audience.taste.spelling.heartbeat
+                if heartbeat and audience.live and audience.written_at <= due:
                     audience.written_at = now
-                    beat = audience.taste.framing(HEARTBEAT)
+                    beat = audience.taste.framing(heartbeat)
                     for viewer in audience.write(beat):
                         channel.lag(viewer)
 
 
-def _end_in_time(viewer: Viewer, now: float) -> None:
-    if viewer.drain_at is not None and viewer.drain_at <= now:
-        viewer.end("shutdown")
-    elif viewer.expires_at is not None and viewer.expires_at <= now:
-        viewer.end("token_expired")
-    elif viewer.deadline is not None and viewer.deadline <= now:
-        viewer.end("connection_cycle")
+@contextmanager
+def _counted(counter: Counter[str], key: str) -> Generator[None]:
+    counter[key] += 1
+    try:
+        yield
+    finally:
+        counter[key] -= 1
+        if not counter[key]:
+            del counter[key]
+
+
+def _end_in_time(stream: Clocked, now: float) -> None:
+    if stream.drain_at is not None and stream.drain_at <= now:
+        stream.end("shutdown")
+    elif stream.expires_at is not None and stream.expires_at <= now:
+        stream.end("token_expired")
+    elif stream.deadline is not None and stream.deadline <= now:
+        stream.end("connection_cycle")
 
 
 def _full(code: str, detail: str) -> HubError:
