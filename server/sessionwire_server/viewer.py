@@ -45,6 +45,9 @@ EndReason = Literal[
 REDIS_PAUSE_S = (0.2, 1.0)
 """How long a puller waits before it asks an absent Redis again, jittered."""
 
+NOWHERE = 2**53
+"""An offset beyond all: no ephemeral event is replayed as published."""
+
 T = TypeVar("T")
 
 
@@ -71,6 +74,7 @@ class Viewer:
         "_scope",
         "_sender",
         "_snapshot_sent",
+        "_whole_from",
         "audience",
         "channel",
         "deadline",
@@ -94,6 +98,7 @@ class Viewer:
         self._epoch = ""
         self._catalog = ""
         self._from_offset = 0
+        self._whole_from = NOWHERE
         self._catch_up: CatchUp | None = None
         self._plan_wanted = False
         self._caught_up = False
@@ -116,6 +121,7 @@ class Viewer:
         self._from_offset = opening.position.offset
         in_tail = opening.position.offset + 1 >= opening.outlook.first_offset
         self._plan_wanted = not (in_tail and ephemeral_replay)
+        self._whole_from = NOWHERE if self._plan_wanted else self._from_offset
         self.channel.observe(opening.outlook.epoch, opening.outlook.head)
 
     @property
@@ -236,7 +242,8 @@ class Viewer:
             return await (self._moved() if self._is_ahead() else self._paged())
         frames = self.channel.after(self.position, self._pages.max_bytes)
         if not frames:
-            self._plan_wanted = False  # nothing lies before the head that it could stand in for
+            if self._plan_wanted:  # nothing lies before the head that it could stand in for
+                self._plan_wanted, self._whole_from = False, self.position.offset
             return await (self._moved() if self._caught_up else self._arrived())
         if self._plan_wanted:
             return await self._make_plan()
@@ -279,6 +286,8 @@ class Viewer:
         self.channel.observe(page.epoch, page.head)
         if page.exact and self._plan_wanted and await self._make_plan() is None:
             return None
+        if not (page.exact or self._plan_wanted):
+            self._whole_from = page.position.offset
         gap = b""
         if page.trimmed and page.events and self._from_offset:
             gap = self._gap(page.events[0].sequence - 1)
@@ -293,7 +302,7 @@ class Viewer:
             return None
         head, messages = found
         self._catch_up = plan(CATALOGS[self._catalog], head.offset, messages, self._from_offset)
-        self._plan_wanted = False
+        self._plan_wanted, self._whole_from = False, head.offset
         return b""
 
     def _shown(self, events: Sequence[StoredEvent], frames: Sequence[Frame] | None = None) -> bytes:
@@ -319,7 +328,7 @@ class Viewer:
         epoch, self._reset_to = self._reset_to or "", None
         self._epoch = epoch
         self.position, self._from_offset = Position(0, 0), 0
-        self._plan_wanted, self._catch_up = True, None
+        self._plan_wanted, self._whole_from, self._catch_up = True, NOWHERE, None
         self._caught_up = self._snapshot_sent = False
         cursor = str(Cursor(epoch, 0, 0, NO_CHECK))
         frame = control_frame("reset", {"epoch": epoch, "cursor": cursor}, event_id=cursor)
@@ -339,8 +348,7 @@ class Viewer:
             if lasts is None:
                 return None
             self._snapshot_sent = True
-            admits = self.audience.taste.filter.admits
-            bodies = [e.body for e in lasts if e.offset <= self.position.offset and admits(e)]
+            bodies = [event.body for event in lasts if self._needs(event)]
             frame = b'event: snapshot\ndata: {"events":[%b]}\n\n' % b",".join(bodies)
             return self.audience.taste.framing(frame)
         self._caught_up = True
@@ -349,6 +357,12 @@ class Viewer:
         cursor = str(Cursor(self._epoch, head.sequence, head.offset, head.check))
         frame = control_frame("caught_up", {"cursor": cursor}, event_id=cursor)
         return self.audience.taste.framing(frame)
+
+    def _needs(self, event: StoredEvent) -> bool:
+        """Whether a last value lies before the head and replay has not brought it."""
+        if event.offset > self.position.offset or not self.audience.taste.filter.admits(event):
+            return False
+        return event.offset <= (self._from_offset if event.durable else self._whole_from)
 
 
 def gap_frame(gap: Gap, *, control: bool) -> bytes:
