@@ -53,6 +53,10 @@ async def sessions_stream(request: Request) -> Response:
         limit=SNAPSHOT,
         visible=principal.sees,
     )
+    if request.method == "HEAD":
+        head = Response()
+        head.raw_headers = list(RAW_HEADERS)
+        return head
     response = EventSourceResponse(
         _frames(hub, wanted, principal),
         ping=0,
