@@ -1,12 +1,12 @@
 """Reads out what the read scripts and the log answer. Pure, no I/O.
 
-Stream entries come as an id of two numbers and a flat list of fields; which number is which depends
-on the stream (keys.py), everything else is the same for both.
+Stream entries come as an id of two numbers and a flat list of fields; `lua/_places.lua` says which
+there are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from urllib.parse import unquote
 
 from sessionwire_server.entries import (
@@ -37,42 +37,46 @@ def text(value: bytes) -> str:
     return value.decode()
 
 
-def _fields(flat: Sequence[bytes]) -> Mapping[bytes, bytes]:
-    return dict(zip(flat[::2], flat[1::2], strict=True))
-
-
 def _numbers(entry_id: bytes) -> tuple[int, int]:
     first, _, second = entry_id.partition(b"-")
     return int(first), int(second)
 
 
-def _event(offset: int, sequence: int, fields: Mapping[bytes, bytes]) -> StoredEvent:
-    key = fields.get(b"m")
+def log_event(entry: Sequence[Reply]) -> StoredEvent:
+    """Read an entry of the log, `<sequence>-<offset>`."""
+    entry_id, fields = entry
+    sequence, offset = _numbers(entry_id)
+    event_id, kind, check, received, at = text(fields[1]).split(" ")
     return StoredEvent(
         offset=offset,
         sequence=sequence,
-        check=text(fields[b"c"]),
-        durable=b"e" not in fields,
-        id=text(fields[b"i"]),
-        type=text(fields[b"t"]),
-        body=fields[b"b"],
-        message_key="" if key is None else unquote(text(key)),
-        received_ms=int(fields[b"r"]),
-        at_ms=int(fields.get(b"s", b"0")),
-        members=fields.get(b"k", b""),
+        check=check,
+        durable=True,
+        id=event_id,
+        type=kind,
+        body=fields[3],
+        received_ms=int(received),
+        at_ms=int(at),
+        members=fields[5] if len(fields) > 4 else b"",
     )
-
-
-def log_event(entry: Sequence[Reply]) -> StoredEvent:
-    """Read an entry of the log, `<sequence>-<offset>`."""
-    sequence, offset = _numbers(entry[0])
-    return _event(offset, sequence, _fields(entry[1]))
 
 
 def tail_event(entry: Sequence[Reply]) -> StoredEvent:
     """Read an entry of the tail, `<offset>-<sequence>`, that has its body."""
-    offset, sequence = _numbers(entry[0])
-    return _event(offset, sequence, _fields(entry[1]))
+    entry_id, fields = entry
+    offset, sequence = _numbers(entry_id)
+    event_id, event_type, check, received, kind, key = text(fields[1]).split(" ")
+    return StoredEvent(
+        offset=offset,
+        sequence=sequence,
+        check=check,
+        durable=kind == "d",
+        id=event_id,
+        type=event_type,
+        body=fields[3],
+        message_key=unquote(key) if key else "",
+        received_ms=int(received),
+    )
 
 
 def last_value(value: bytes) -> StoredEvent:

@@ -19,8 +19,10 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.maint_notifications import MaintNotificationsConfig
 
+from sessionwire_server.command_pipe import CommandPipe, Pool
 from sessionwire_server.errors import HubError
 from sessionwire_server.fitness import SETTINGS, Finding, findings
+from sessionwire_server.joined_calls import CallBrokenOff
 from sessionwire_server.scripts import Script
 from sessionwire_server.settings import Settings
 
@@ -64,6 +66,7 @@ _AWAY = (
     redis_errors.RedisClusterException,
     redis_errors.MovedError,
     redis_errors.InvalidResponse,
+    CallBrokenOff,
     OSError,
 )
 
@@ -127,6 +130,7 @@ class RedisLink:
         self._connection_kwargs = self._spelled_out()
         self.client = self._client(COMMAND_CONNECTIONS)
         self._scans = self._client(2 * settings.max_scans)
+        self._pipe = CommandPipe(cast("Pool", self.client.connection_pool))
         self._feeds = self._pool(1, socket_timeout=None)
         self.is_up = True
 
@@ -189,13 +193,13 @@ class RedisLink:
         Raises:
             StoreUnavailable, StorageFull: see the classes.
         """
-        client = self._commands(scan)
+        send = self._commands(scan=True).execute_command if scan else self._pipe.send
         with self._answered():
             try:
-                return await client.execute_command("EVALSHA", script.sha, len(keys), *keys, *args)
+                return await send("EVALSHA", script.sha, len(keys), *keys, *args)
             except redis_errors.NoScriptError:
                 # Refused before it ran, so this is still the first time.
-                return await client.execute_command("EVAL", script.text, len(keys), *keys, *args)
+                return await send("EVAL", script.text, len(keys), *keys, *args)
 
     async def command(self, *words: Word) -> Reply:
         """Run one command once."""

@@ -10,7 +10,7 @@ from anyio.lowlevel import checkpoint
 
 from sessionwire_server.errors import HubError
 from sessionwire_server.publish_call import PublishRequest
-from sessionwire_server.publish_queue import WAITING_REQUESTS, PublishQueue
+from sessionwire_server.publish_queue import SESSION_REQUESTS, PublishQueue
 from sessionwire_server.redis_link import StorageFull, StoreUnavailable
 from tests.server.store_events import durable
 
@@ -101,7 +101,7 @@ async def test_more_than_may_wait_is_answered_busy() -> None:
     redis = Redis()
     queue = PublishQueue(redis)
     async with anyio.create_task_group() as group:
-        for n in range(WAITING_REQUESTS + 1):
+        for n in range(SESSION_REQUESTS):
             group.start_soon(queue.submit, "s", request(f"e{n}"))
         await settle()
         with pytest.raises(HubError) as caught:

@@ -103,7 +103,7 @@ async def test_a_large_durable_event_stands_once_in_redis_and_is_read_from_the_t
     events, _ = await read_all(store, sid, Position(1, 1))
     assert [(event.id, event.body == big) for event in events] == [("big", True), ("p", True)]
     entries = await redis_link.command("XRANGE", SessionKeys.of(sid).tail, "-", "+")
-    assert [b"b" in fields for _, fields in entries] == [True, False, True]
+    assert [len(fields) > 1 for _, fields in entries] == [True, False, True]
 
 
 async def test_a_batch_larger_than_the_tail_leaves_no_hole_in_it(

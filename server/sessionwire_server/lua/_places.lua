@@ -11,12 +11,15 @@ local function numbers(id)
   return tonumber(a), tonumber(b)
 end
 
--- The value of a field of a stream entry, or nil.
-local function field(entry, name)
-  local fields = entry[2]
-  for i = 1, #fields, 2 do
-    if fields[i] == name then return fields[i + 1] end
-  end
+-- An entry's fields are h (words about the event), b (its body, which the tail may lack) and in the
+-- log k (members for filters). The words are id, type, check, received_ms; then in the log at_ms, in
+-- the tail d(urable) or p(assing) and the message key or nothing.
+local function word(entry, number)
+  return string.match(entry[2][2], '^' .. string.rep('%S+ ', number - 1) .. '(%S*)')
+end
+
+local function body_of(entry)
+  return entry[2][4]
 end
 
 -- The log's entry at a sequence, or nil where it is not kept.
@@ -43,12 +46,12 @@ local function at_offset(log, tail, offset, head_sequence)
     string.format('%.0f', offset), 'COUNT', 1)[1]
   if entry then
     local _, sequence = numbers(entry[1])
-    return sequence, field(entry, 'c')
+    return sequence, word(entry, 3)
   end
   local after = first_in_log(log, first_kept(log, head_sequence), head_sequence, function(at)
     local _, its = numbers(at[1])
     return its > offset
   end)
   entry = log_entry(log, after - 1)
-  return after - 1, entry and field(entry, 'c') or ''
+  return after - 1, entry and word(entry, 3) or ''
 end

@@ -11,7 +11,7 @@ local meta = redis.call('HMGET', META, 'epoch', 'sequence', 'offset', 'deleted')
 if not meta[1] or meta[4] then return {} end
 local sequence, offset = tonumber(meta[2]), tonumber(meta[3])
 local first = first_in_log(LOG, first_kept(LOG, sequence), sequence, function(entry)
-  return tonumber(field(entry, 'r')) > time
+  return tonumber(word(entry, 4)) > time
 end)
 if first > sequence then return {sequence, offset} end
 local _, its_offset = numbers(log_entry(LOG, first)[1])

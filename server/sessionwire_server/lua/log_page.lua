@@ -24,7 +24,7 @@ while true do
   end
   for i = 1, #entries do
     page[#page + 1] = entries[i]
-    bytes = bytes + #field(entries[i], 'b')
+    bytes = bytes + #body_of(entries[i])
     if bytes >= max_bytes then return page end
   end
   if #entries < step or #page >= limit then return page end

@@ -19,7 +19,7 @@ if ARGV[1] ~= '' then
   if entry then
     local _
     _, at = numbers(entry[1])
-    id = field(entry, 'i')
+    id = word(entry, 1)
   end
 end
 return {meta[1], meta[2] or '', sequence, offset, meta[5], first_kept(LOG, sequence),

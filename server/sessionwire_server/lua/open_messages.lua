@@ -31,8 +31,8 @@ while from do
   local entries = redis.call('XRANGE', TAIL, string.format('%.0f-0', from), '+', 'COUNT', STEP)
   for i = 1, #entries do
     local its_offset, its_sequence = numbers(entries[i][1])
-    local key = field(entries[i], 'm')
-    if key and begun[key] and its_offset >= begun[key]
+    local key = word(entries[i], 6)
+    if begun[key] and its_offset >= begun[key]
       and not hidden_until(ranges, its_sequence) then
       reply[#reply + 1] = entries[i]
     end

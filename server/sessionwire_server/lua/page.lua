@@ -27,7 +27,7 @@ local next_sequence, next_offset = from_sequence, from_offset
 
 -- Takes an entry, unless it would break a limit.
 local function take(entry)
-  local size = #(field(entry, 'b') or '')
+  local size = #body_of(entry)
   if #page > 0 and (#page >= max_events or bytes + size > max_bytes) then return false end
   page[#page + 1] = entry
   bytes = bytes + size
@@ -36,11 +36,10 @@ end
 
 -- Gives a tail entry that stands there without its body the one from the log.
 local function with_body(entry, its_sequence)
-  if field(entry, 'b') then return entry end
+  if body_of(entry) then return entry end
   local durable = log_entry(LOG, its_sequence)
   if not durable then return nil end
-  local fields = entry[2]
-  fields[#fields + 1], fields[#fields + 2] = 'b', field(durable, 'b')
+  entry[2][3], entry[2][4] = 'b', body_of(durable)
   return entry
 end
 

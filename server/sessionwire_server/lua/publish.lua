@@ -17,7 +17,7 @@
 local WORDS = 14
 local EPHEMERAL_IDS, EPHEMERAL_IDS_TTL_S = 10000, 900
 -- A message that pauses for longer than the tail lives must still be known to have begun earlier.
-local OPEN_MESSAGES, OPEN_MESSAGES_TTL_S = 512, 3600
+local OPEN_MESSAGES, OPEN_MESSAGES_TTL_S = 512, 86400
 local LAST_VALUES, LAST_VALUE_BYTES = 512, 262144
 
 local META, LOG, TAIL, IDS, EIDS, DELTAS, LAST = unpack(KEYS, 1, 7)
@@ -27,7 +27,7 @@ local message_bytes = tonumber(ARGV[6])
 local max_events, max_age_ms = tonumber(ARGV[7]), tonumber(ARGV[8])
 
 local meta = redis.call('HMGET', META, 'epoch', 'offset', 'sequence', 'last_id', 'check', 'catalog',
-  'received_ms', 'first_ms', 'rewound', 'deleted', 'retired')
+  'received_ms', 'first_ms', 'rewound', 'deleted', 'retired', 'expiry_ms')
 local stored_epoch, deleted = meta[1], meta[10]
 local epoch = stored_epoch or fresh_epoch
 local offset, sequence = tonumber(meta[2] or 0), tonumber(meta[3] or 0)
@@ -39,6 +39,7 @@ local received = math.max(now, tonumber(meta[7] or 0))
 
 -- Which requests are taken, and what has to be looked up for them.
 local requests, lookups, keys_of_messages = {}, {}, {}
+local has_last_values, has_rewinds = false, false
 local at, exists = 10, stored_epoch
 for r = 1, tonumber(ARGV[9]) do
   local wanted, create, count = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2])
@@ -52,7 +53,11 @@ for r = 1, tonumber(ARGV[9]) do
     if catalog == '' then catalog = wanted end
     for e = request.first, request.first + (count - 1) * WORDS, WORDS do
       if string.sub(ARGV[e], 3, 3) ~= 'm' then lookups[#lookups + 1] = ARGV[e + 1] end
-      if ARGV[e + 11] ~= '' then lookups[#lookups + 1] = ARGV[e + 11] end
+      if ARGV[e + 11] ~= '' then
+        lookups[#lookups + 1] = ARGV[e + 11]
+        has_rewinds = true
+      end
+      if ARGV[e + 8] ~= '' then has_last_values = true end
       local key = ARGV[e + 9]
       if key ~= '' and keys_of_messages[key] == nil then
         keys_of_messages[key] = true
@@ -80,12 +85,17 @@ local function answers(command, key, members)
 end
 
 local durable_ids = answers('ZMSCORE', IDS, lookups)
-local ephemeral_ids = answers('ZMSCORE', EIDS, lookups)
+-- Equal numbers: no event was ephemeral yet.
+local ephemeral_ids = offset > sequence and answers('ZMSCORE', EIDS, lookups) or {}
 local begun = answers('HMGET', DELTAS, keys_of_messages)
-local open_count = stored_epoch and redis.call('HLEN', DELTAS) or 0
-local last_count = stored_epoch and redis.call('HLEN', LAST) or 0
-local first_sequence = stored_epoch and first_kept(LOG, sequence) or 1
-local log_is_empty = first_sequence > sequence
+local open_count = #keys_of_messages > 0 and stored_epoch and redis.call('HLEN', DELTAS) or 0
+local last_count = has_last_values and stored_epoch and redis.call('HLEN', LAST) or 0
+local log_is_empty = not (stored_epoch and meta[8])
+local first_sequence = log_is_empty and sequence + 1 or 1
+if sequence > 0 and not log_is_empty
+  and (has_rewinds or max_events > 0 and sequence >= max_events) then
+  first_sequence = first_kept(LOG, sequence)
+end
 local ranges = rewound_ranges(stored_epoch and meta[9] or '')
 
 -- Where an id was stored by an earlier call: {durable, sequence, offset, check}, or nil.
@@ -124,12 +134,9 @@ local opened, ended, all_ended, last_values = {}, {}, false, {}
 local status, title, rewinds
 
 local function open_message(key)
-  if key == '' then return nil end
-  if begun[key] == nil then
-    if open_count >= OPEN_MESSAGES then return nil end
+  if begun[key] == nil and open_count < OPEN_MESSAGES then
     begun[key], opened[key], open_count = offset, offset, open_count + 1
   end
-  return begun[key]
 end
 
 local function end_messages(closes)
@@ -180,7 +187,7 @@ for r = 1, #requests do
         }
         events[#events + 1] = event
         seen[id] = {durable and 1 or 0, sequence, offset, check}
-        event.begun = open_message(event.message)
+        if event.message ~= '' then open_message(event.message) end
         if durable then
           last_id = id
           if ARGV[e + 11] ~= '' then rewind(ARGV[e + 11]) end
@@ -209,10 +216,13 @@ end
 
 -- WRITES. From here on nothing is checked and nothing can be refused. The numbers go first: should
 -- the server die of a defect in between, numbers are skipped but never given twice.
+--#include _append.lua
+--#include _live_message.lua
 --#include _retention.lua
 
 if not stored_epoch then redis.call('UNLINK', unpack(KEYS, 2)) end
 
+local received_text = string.format('%.0f', received)
 local changes = {
   'v', 1, 'epoch', epoch, 'offset', offset, 'sequence', sequence, 'last_id', last_id,
   'check', check, 'catalog', catalog, 'received_ms', received, 'updated_ms', received,
@@ -221,10 +231,7 @@ local function change(name, value)
   changes[#changes + 1], changes[#changes + 2] = name, value
 end
 local first_ms = tonumber(meta[8] or received)
-if log_is_empty then
-  first_ms = received
-  change('first_ms', received)
-end
+if log_is_empty and sequence > sequence_before then change('first_ms', received) end
 if not stored_epoch then
   change('created_ms', received)
   change('status', status or 'started')
@@ -233,77 +240,55 @@ elseif status then
 end
 if title then change('title', title) end
 if rewinds then change('rewound', rewound_text(ranges, first_sequence)) end
+-- The tail's end is put off seldom enough to cost nothing.
+local since = now - tonumber(meta[12] or 0)
+local expires = since < 0 or since >= math.min(5000, tail_ttl_s * 100)
+if expires then change('expiry_ms', now) end
 redis.call('HSET', META, unpack(changes))
 if meta[11] then
   redis.call('HDEL', META, 'retired')
   redis.call('PERSIST', META)
 end
 
-local ephemeral = false
+local new_ids, new_ephemeral_ids = {}, {}
 for i = 1, #events do
   local event = events[i]
-  local at_ms, members = ARGV[event.at + 6], ARGV[event.at + 7]
+  local ids = event.durable and new_ids or new_ephemeral_ids
+  ids[#ids + 1], ids[#ids + 2] = event.durable and event.sequence or event.offset, event.id
   if event.durable then
-    local fields = {'i', event.id, 't', event.type, 'c', event.check, 'r', received}
-    if at_ms ~= '0' then fields[#fields + 1], fields[#fields + 2] = 's', at_ms end
-    if members ~= '' then fields[#fields + 1], fields[#fields + 2] = 'k', members end
-    fields[#fields + 1], fields[#fields + 2] = 'b', event.body
-    redis.call('XADD', LOG, event.sequence .. '-' .. event.offset, unpack(fields))
-    redis.call('ZADD', IDS, event.sequence, event.id)
-  else
-    redis.call('ZADD', EIDS, event.offset, event.id)
-    ephemeral = true
+    append_to_log(LOG, event, received_text, ARGV[event.at + 6], ARGV[event.at + 7])
   end
   -- More than the tail holds would be trimmed at once; its offsets still run on without holes.
   if i > #events - tail_max then
-    local fields = {'i', event.id, 't', event.type, 'c', event.check, 'r', received}
-    if not event.durable then fields[#fields + 1], fields[#fields + 2] = 'e', 1 end
-    if event.message ~= '' then fields[#fields + 1], fields[#fields + 2] = 'm', event.message end
-    if event.begun then fields[#fields + 1], fields[#fields + 2] = 'f', event.begun end
-    if not event.durable or #event.body <= inline_bytes then
-      fields[#fields + 1], fields[#fields + 2] = 'b', event.body
-    end
-    redis.call('XADD', TAIL, event.offset .. '-' .. event.sequence, unpack(fields))
+    append_to_tail(TAIL, event, received_text, tail_max, inline_bytes)
   end
 end
-redis.call('XTRIM', TAIL, 'MAXLEN', '=', tail_max)
-redis.call('EXPIRE', TAIL, tail_ttl_s)
-if ephemeral then
+if expires then redis.call('EXPIRE', TAIL, tail_ttl_s) end
+add_scores(IDS, new_ids)
+if #new_ephemeral_ids > 0 then
+  add_scores(EIDS, new_ephemeral_ids)
   redis.call('ZREMRANGEBYRANK', EIDS, 0, -EPHEMERAL_IDS - 1)
   redis.call('EXPIRE', EIDS, EPHEMERAL_IDS_TTL_S)
 end
 
 if all_ended then redis.call('UNLINK', DELTAS) end
 for i = 1, #ended do redis.call('HDEL', DELTAS, ended[i]) end
-for key, began in pairs(opened) do redis.call('HSET', DELTAS, key, began) end
-redis.call('EXPIRE', DELTAS, math.max(OPEN_MESSAGES_TTL_S, tail_ttl_s))
+if next(opened) then
+  for key, began in pairs(opened) do redis.call('HSET', DELTAS, key, began) end
+  redis.call('EXPIRE', DELTAS, math.max(OPEN_MESSAGES_TTL_S, tail_ttl_s))
+end
 
 for key, event in pairs(new_last_values) do
   if #event.body > LAST_VALUE_BYTES then
     redis.call('HDEL', LAST, key)
   else
-    redis.call('HSET', LAST, key, event.offset .. ' ' .. event.sequence .. ' ' .. event.check ..
-      ' ' .. (event.durable and 'd' or 'p') .. ' ' .. event.id .. ' ' .. event.type .. '\n' ..
-      event.body)
+    redis.call('HSET', LAST, key, last_value(event))
   end
 end
 
-retain(META, LOG, IDS, sequence, first_ms, received, max_events, max_age_ms, 16)
+retain(META, LOG, IDS, sequence, sequence - first_sequence + 1, first_ms, received, max_events,
+  max_age_ms, 16)
 
-local words, bodies, size = {}, {}, 0
-for i = 1, #events do
-  local event = events[i]
-  words[i] = (event.durable and 'd ' or 'p ') .. #event.body .. ' ' .. event.id .. ' ' ..
-    event.type .. ' ' .. event.check .. ' ' .. (event.message == '' and '-' or event.message)
-  bodies[i] = event.body
-  size = size + #words[i] + #event.body + 1
-end
-local inline = size <= message_bytes
-redis.call('SPUBLISH', channel, table.concat({
-  'e ' .. epoch .. ' ' .. string.format('%.0f %.0f ', first_offset, sequence_before) ..
-    check_before .. ' ' .. string.format('%.0f ', received) .. #events .. ' ' ..
-    (inline and '1' or '0'),
-  table.concat(words, ' '),
-  inline and table.concat(bodies) or '',
-}, '\n'))
+redis.call('SPUBLISH', channel, live_message(epoch, first_offset, sequence_before, check_before,
+  received_text, events, message_bytes))
 return reply

@@ -15,6 +15,7 @@ if redis.call('EXISTS', PROMPTS, COMMANDS) > 0 then return 0 end
 
 -- WRITES
 redis.call('UNLINK', unpack(KEYS, 2))
-redis.call('HSET', META, 'retired', 1, 'rewound', '')
+redis.call('HDEL', META, 'rewound', 'first_ms', 'expiry_ms')
+redis.call('HSET', META, 'retired', 1)
 redis.call('EXPIRE', META, ARGV[2])
 return 1

@@ -14,5 +14,6 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 -- WRITES
 --#include _retention.lua
-return retain(META, LOG, IDS, tonumber(meta[2]), tonumber(meta[3] or now), now,
-  tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]))
+return retain(META, LOG, IDS, tonumber(meta[2]), redis.call('XLEN', LOG),
+  tonumber(meta[3] or now), now, tonumber(ARGV[1]), tonumber(ARGV[2]),
+  tonumber(ARGV[3]))
