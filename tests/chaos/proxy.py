@@ -96,8 +96,8 @@ class FaultProxy:
             ends.append(back)
             self._writers.add(back)
             await self._carry(reader, writer, there, back)
-        except OSError:
-            pass
+        except (OSError, asyncio.CancelledError):
+            pass  # the proxy cancels it itself; asyncio logs a cancelled connection as an error
         finally:
             self._tasks.discard(task)
             self._writers.difference_update(ends)

@@ -144,7 +144,10 @@ async def call(
 async def publish(
     server: Server | Connection, session: str, events: Event | Sequence[Event], *, status: int = 200
 ) -> list[Any]:
-    """Publish events; the verdicts, in order."""
+    """Publish events; the verdicts, in order. Everruns events become the session's own."""
+    for event in [events] if isinstance(events, dict) else events:
+        if "session_id" in event:
+            event["session_id"] = session
     body = json.dumps(events, ensure_ascii=False).encode()
     path = f"/v1/sessions/{session}/events"
     answer = await call(server, "POST", path, status=status, body=body)

@@ -226,44 +226,51 @@ async def read_head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
 
 
 class BodyDecoder:
-    """A response's body from the connection's bytes: chunked, counted, or up to its end."""
+    """A response's body from the connection's bytes: chunked, counted, or up to its end.
+
+    What has come of a chunk is given at once, as HTTP clients do.
+    """
 
     def __init__(self, headers: Mapping[str, str]) -> None:
         self.done = False
-        self._buffer = bytearray()
         self._chunked = headers.get("transfer-encoding", "").lower() == "chunked"
         length = headers.get("content-length")
         self._left = 0 if self._chunked else int(length) if length is not None else None
+        self._line = b""
+        """Between chunks: what has come of the line that tells the next one's size."""
 
     def feed(self, data: bytes) -> bytes:
         """Take what was read ("" at the end of the connection), give what it holds of the body."""
         if not data:
             self.done = True
             return b""
-        if not self._chunked:
-            if self._left is not None:
-                self._left -= len(data)
-                self.done = self._left <= 0
+        if self._left is None:
             return data
-        self._buffer += data
+        if not self._chunked:
+            self._left -= len(data)
+            self.done = self._left <= 0
+            return data
         out: list[bytes] = []
-        while (part := self._chunk()) is not None:
+        while data and not self.done:
+            part, data = self._piece(data)
             out.append(part)
         return b"".join(out)
 
-    def _chunk(self) -> bytes | None:
-        line = self._buffer.find(b"\r\n")
-        if line < 0 or self.done:
-            return None
-        size = int(self._buffer[:line].split(b";")[0], 16)
-        end = line + 2 + size
-        if len(self._buffer) < end + 2:
-            return None
-        part = bytes(self._buffer[line + 2 : end])
-        assert self._buffer[end : end + 2] == b"\r\n", "a chunk is not as long as it says"
-        del self._buffer[: end + 2]
-        self.done = size == 0
-        return part
+    def _piece(self, data: bytes) -> tuple[bytes, bytes]:
+        """Take one size line, or what is there of one chunk; what it holds, and the rest."""
+        assert self._left is not None
+        if self._left:
+            part = data[: self._left]
+            self._left -= len(part)
+            return part, data[len(part) :]
+        line, found, rest = (self._line + data).lstrip(b"\r\n").partition(b"\r\n")
+        if not found:
+            self._line = line
+            return b"", b""
+        self._line = b""
+        self._left = int(line.split(b";")[0], 16)
+        self.done = self._left == 0
+        return b"", rest
 
 
 async def read_body(reader: asyncio.StreamReader, headers: Mapping[str, str]) -> bytes:
