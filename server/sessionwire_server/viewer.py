@@ -18,8 +18,8 @@ from starlette.types import Receive
 
 from sessionwire_schemas.catalog import CATALOGS
 from sessionwire_schemas.cursor import NO_CHECK, Cursor
-from sessionwire_schemas.frames import HEARTBEAT, comment, control_frame
-from sessionwire_server.audience import Frame, Taste
+from sessionwire_schemas.frames import comment, control_frame
+from sessionwire_server.audience import Frame, Sender, Taste
 from sessionwire_server.catch_up import CatchUp, plan
 from sessionwire_server.channel import Channel
 from sessionwire_server.entries import Position, StoredEvent
@@ -27,7 +27,6 @@ from sessionwire_server.errors import HubError
 from sessionwire_server.opening import Opening
 from sessionwire_server.pages import Pages
 from sessionwire_server.replay import Gap
-from sessionwire_server.sender import TransportSender
 
 __all__ = ["EndReason", "Viewer", "gap_frame"]
 
@@ -58,6 +57,7 @@ class Viewer:
         channel, audience: what it belongs to.
         position: place up to which it has been written, while it pulls; a live one is at the head.
         ending: why it ends, None while it goes on.
+        beat_s: how long it gives nothing before it gives a heartbeat.
         deadline, drain_at, expires_at: loop times at which the connection is cycled, is drained, or
             loses its token.
     """
@@ -76,6 +76,7 @@ class Viewer:
         "_snapshot_sent",
         "_whole_from",
         "audience",
+        "beat_s",
         "channel",
         "deadline",
         "drain_at",
@@ -84,12 +85,11 @@ class Viewer:
         "position",
     )
 
-    def __init__(
-        self, channel: Channel, taste: Taste, pages: Pages, sender: TransportSender | None
-    ) -> None:
+    def __init__(self, channel: Channel, taste: Taste, pages: Pages, sender: Sender | None) -> None:
         self.channel = channel
         self.position = Position(0, 0)
         self.ending: EndReason | None = None
+        self.beat_s = channel.settings.heartbeat_s
         self.deadline: float | None = None
         self.drain_at: float | None = None
         self.expires_at: float | None = None
@@ -107,18 +107,22 @@ class Viewer:
         self._scope: anyio.CancelScope | None = None
         self.audience = channel.join(self, taste)
 
-    def begin(self, opening: Opening, *, ephemeral_replay: bool) -> None:
+    def begin(
+        self, opening: Opening, *, ephemeral_replay: bool, snapshot_sent: bool = False
+    ) -> None:
         """Take the place where delivery begins.
 
         Args:
             opening: the place, read while the channel was subscribed.
             ephemeral_replay: whether ephemeral events inside the tail are replayed as published;
                 without it only open messages are caught up.
+            snapshot_sent: whether the client has the last values already.
         """
         self.position = opening.position
         self._epoch = opening.outlook.epoch
         self._catalog = opening.outlook.catalog
         self._from_offset = opening.position.offset
+        self._snapshot_sent = snapshot_sent
         in_tail = opening.position.offset + 1 >= opening.outlook.first_offset
         self._plan_wanted = not (in_tail and ephemeral_replay)
         self._whole_from = NOWHERE if self._plan_wanted else self._from_offset
@@ -163,26 +167,27 @@ class Viewer:
         """Deliver until the viewer is live or ends; then it is in its audience's live set."""
         sender = self._sender
         assert sender is not None, "only viewers with a sender pull by themselves"
-        if sender.paused and not await self._drained(sender):
+        if sender.paused and not await self.drained(sender):
             return
         async with aclosing(self.chunks()) as chunks:
             async for data in chunks:
                 sender.write(data)
-                if sender.paused and not await self._drained(sender):
+                if sender.paused and not await self.drained(sender):
                     return
                 if sender.closed:
                     return
         # `aclosing` of a generator that has run out does not suspend, so this is still the head.
         if self.ending is None:
-            self._go_live(sender)
+            self.go_live(sender)
 
-    def _go_live(self, sender: TransportSender) -> None:
+    def go_live(self, sender: Sender) -> None:
+        """Be written to from now on; `chunks` has just run out, and nothing was awaited since."""
         if not self.audience.live:
             # Silence is counted from here; the audience may have been nobody's for long.
             self.audience.written_at = anyio.current_time()
         self.audience.live[self] = sender.wire
 
-    async def _drained(self, sender: TransportSender) -> bool:
+    async def drained(self, sender: Sender) -> bool:
         """Wait for the socket; a write that makes no progress for `send_timeout_s` ends it."""
         left = sender.buffered
         while sender.paused and not sender.closed:
@@ -215,7 +220,8 @@ class Viewer:
 
         Ends when the viewer ends; with a sender also at the head, from where it can go live.
         """
-        heartbeat = self.audience.taste.framing(HEARTBEAT)
+        taste = self.audience.taste
+        heartbeat = taste.framing(taste.spelling.heartbeat)
         while self.ending is None and not self._can_go_live():
             data = await self._step()
             if data is None:
@@ -255,14 +261,14 @@ class Viewer:
         return head is not None and self.position.offset > head.offset
 
     async def _moved(self) -> bytes | None:
-        with anyio.move_on_after(self.channel.settings.heartbeat_s):
+        with anyio.move_on_after(self.beat_s):
             await self.channel.moved()
             return b""
         return None
 
     async def _patiently(self, read: Callable[[], Awaitable[T]]) -> T | None:
         """Read from Redis, waiting while it is away; None when a heartbeat is due or it ended."""
-        patience = anyio.current_time() + self.channel.settings.heartbeat_s
+        patience = anyio.current_time() + self.beat_s
         while self.ending is None and anyio.current_time() < patience:
             try:
                 return await read()
@@ -322,7 +328,10 @@ class Viewer:
     def _gap(self, resumed: int) -> bytes:
         self.channel.stats.gaps += 1
         gap = Gap("trimmed", self.position.sequence, resumed)
-        return self.audience.taste.framing(gap_frame(gap, control=self.audience.taste.control))
+        taste = self.audience.taste
+        if taste.control:
+            return taste.framing(taste.spelling.own("gap", dict(gap.members())))
+        return taste.framing(gap_frame(gap, control=False))
 
     def _restart(self) -> bytes:
         epoch, self._reset_to = self._reset_to or "", None
@@ -331,8 +340,10 @@ class Viewer:
         self._plan_wanted, self._whole_from, self._catch_up = True, NOWHERE, None
         self._caught_up = self._snapshot_sent = False
         cursor = str(Cursor(epoch, 0, 0, NO_CHECK))
-        frame = control_frame("reset", {"epoch": epoch, "cursor": cursor}, event_id=cursor)
-        return self.audience.taste.framing(frame)
+        taste = self.audience.taste
+        return taste.framing(
+            taste.spelling.own("reset", {"epoch": epoch, "cursor": cursor}, cursor=cursor)
+        )
 
     async def _arrived(self) -> bytes | None:
         """Tell who asked for the hub's own frames that the head is reached, once.
@@ -340,7 +351,8 @@ class Viewer:
         The snapshot is written as soon as it is read: whatever came meanwhile is newer and follows
         it, and `caught_up` waits for that.
         """
-        if not self.audience.taste.control:
+        taste = self.audience.taste
+        if not taste.control:
             self._caught_up = True
             return b""
         if not self._snapshot_sent:
@@ -349,14 +361,12 @@ class Viewer:
                 return None
             self._snapshot_sent = True
             bodies = [event.body for event in lasts if self._needs(event)]
-            frame = b'event: snapshot\ndata: {"events":[%b]}\n\n' % b",".join(bodies)
-            return self.audience.taste.framing(frame)
+            return taste.framing(taste.spelling.snapshot(bodies))
         self._caught_up = True
         head = self.channel.head
         assert head is not None, "the ring reached the place"
         cursor = str(Cursor(self._epoch, head.sequence, head.offset, head.check))
-        frame = control_frame("caught_up", {"cursor": cursor}, event_id=cursor)
-        return self.audience.taste.framing(frame)
+        return taste.framing(taste.spelling.own("caught_up", {"cursor": cursor}, cursor=cursor))
 
     def _needs(self, event: StoredEvent) -> bool:
         """Whether a last value lies before the head and replay has not brought it."""
