@@ -137,6 +137,7 @@ class Asked:
         request_id: the prompt's id.
         event_type: the opener's type.
         data: the opener's data (copilot), or the one call that is meant (everruns).
+        tool_call_id: the tool call that waits for it, "" for none.
     """
 
     catalog: CatalogName
@@ -144,6 +145,7 @@ class Asked:
     request_id: str
     event_type: str
     data: Mapping[str, object]
+    tool_call_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +185,8 @@ def asked(catalog: Catalog, event: Event, request_id: str) -> Asked | None:
     for subject in _subjects(catalog, event):
         if request_id and _request_id(catalog, subject) == request_id:
             kind = _kind(catalog, rule.opens, subject)
-            return Asked(catalog.name, kind, request_id, name, cast("Event", subject))
+            call = _tool_call_id(catalog, rule.opens, event, request_id)
+            return Asked(catalog.name, kind, request_id, name, cast("Event", subject), call)
     return None
 
 
