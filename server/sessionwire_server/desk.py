@@ -6,6 +6,7 @@ from typing import cast
 
 from starlette.requests import Request
 
+from sessionwire_server.api_keys import Principal
 from sessionwire_server.hub import Hub
 from sessionwire_server.limits import Scans
 from sessionwire_server.log_scan import LogScan
@@ -33,6 +34,12 @@ class Desk:
         """Find it."""
         return cast("Desk", request.app.state.desk)
 
-    def scan(self, sid: str) -> LogScan:
+    def scan(self, sid: str, reader: Principal) -> LogScan:
         """Begin to read a session's log."""
-        return LogScan(self.hub.store, self.scans, self.hub.settings, sid)
+        return LogScan(
+            self.hub.store,
+            self.scans,
+            self.hub.settings,
+            sid,
+            redacted=self.hub.redacts(reader),
+        )

@@ -19,10 +19,12 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from sessionwire_schemas.frames import HEARTBEAT, control_frame
+from sessionwire_server.api_keys import Principal
 from sessionwire_server.audience import Spelling, Taste, plain
 from sessionwire_server.errors import HubError
 from sessionwire_server.opening import Opening, open_at
 from sessionwire_server.publish_call import SessionDeleted
+from sessionwire_server.redaction import redacted_taste
 from sessionwire_server.sender import TransportSender, offered_transport
 from sessionwire_server.stream_request import StreamRequest
 from sessionwire_server.viewer import EndReason, Viewer, gap_frame
@@ -61,20 +63,16 @@ class EventStream:
 
     Args:
         hub: the hub.
-        sid: the session, which the principal may read.
+        sid: the session, which the reader may read.
         request: what is asked.
-        holder: who asks, for the limit of connections per token.
-        expires_s: seconds until the token ends, None for never.
+        reader: who asks.
     """
 
-    def __init__(
-        self, hub: Hub, sid: str, request: StreamRequest, holder: str, expires_s: float | None
-    ) -> None:
+    def __init__(self, hub: Hub, sid: str, request: StreamRequest, reader: Principal) -> None:
         self._hub = hub
         self._sid = sid
         self._request = request
-        self._holder = holder
-        self._expires_s = expires_s
+        self._reader = reader
         self._viewer: Viewer | None = None
         self._failed: EndReason | None = None
 
@@ -94,7 +92,7 @@ class EventStream:
             await send({"type": "http.response.start", "status": 200, "headers": RAW_HEADERS})
             await send({"type": "http.response.body", "body": b"", "more_body": False})
             return
-        with self._hub.admitted(self._sid, self._holder):
+        with self._hub.admitted(self._sid, self._reader.id):
             sender = None
             if self._hub.settings.send_mode == "auto":
                 sender = offered_transport(scope)
@@ -183,10 +181,12 @@ class EventStream:
                 request.control,
                 framing,
             )
+            if hub.redacts(self._reader):
+                taste = redacted_taste(taste)
             if self._viewer is None:
                 channel = hub.feed.channel(self._sid)
                 self._viewer = Viewer(channel, taste, hub.pages, sender)
-                hub.watch_clock(self._viewer, self._expires_s)
+                hub.watch_clock(self._viewer, _seconds_left(self._reader))
             await hub.feed.confirm(self._viewer.channel)
             opening = await open_at(
                 hub.store, self._sid, request.start, now_ms=int(time.time() * 1000)
@@ -231,6 +231,10 @@ class EventStream:
             self._hub.forget_clock(viewer)
             viewer.channel.leave(viewer, anyio.current_time())
         return self._reason()
+
+
+def _seconds_left(reader: Principal) -> float | None:
+    return None if reader.expires_at is None else reader.expires_at - time.time()
 
 
 async def _serve(viewer: Viewer, sender: TransportSender, receive: Receive) -> None:

@@ -18,7 +18,7 @@ from typing import Protocol, Self
 
 import anyio
 
-from sessionwire_server.access import Access
+from sessionwire_server.access import Access, Principal
 from sessionwire_server.embedded import embedded
 from sessionwire_server.errors import HubError
 from sessionwire_server.fan_out import FanOut
@@ -127,6 +127,10 @@ class Hub:
     async def __aexit__(self, *_: object) -> None:
         self.begin_drain()
         await self._stack.aclose()
+
+    def redacts(self, reader: Principal) -> bool:
+        """Tell whether private members and internal events are held back from somebody."""
+        return self.settings.redact and not reader.has("publish")
 
     def viewers_of(self, sid: str) -> int:
         """Count the streams of a session in this process."""

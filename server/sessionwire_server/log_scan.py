@@ -14,6 +14,7 @@ import anyio
 from sessionwire_server.entries import RewoundRange, StoredEvent
 from sessionwire_server.errors import HubError
 from sessionwire_server.limits import Scans
+from sessionwire_server.redaction import shown
 from sessionwire_server.settings import Settings
 from sessionwire_server.store import EventStore
 
@@ -26,8 +27,11 @@ PAGE_BYTES: Final = 512 * 1024
 class LogScan:
     """One request's reading of one session's log. Use as a context manager."""
 
-    def __init__(self, store: EventStore, scans: Scans, settings: Settings, sid: str) -> None:
+    def __init__(
+        self, store: EventStore, scans: Scans, settings: Settings, sid: str, *, redacted: bool
+    ) -> None:
         self._store = store
+        self._redacted = redacted
         self._scans = scans
         self._sid = sid
         self._scan_s = settings.list_scan_s
@@ -59,6 +63,8 @@ class LogScan:
     ) -> AsyncIterator[StoredEvent]:
         """Yield durable events with `after` < sequence <= `until`, but for those hidden.
 
+        They are as the reader may see them (`redaction`).
+
         Raises:
             HubError: 429 `busy`, 503 `query_too_broad`; and what the store raises.
         """
@@ -67,8 +73,11 @@ class LogScan:
             if not page:
                 return
             for event in page:
-                if not any(each.first <= event.sequence <= each.last for each in hidden):
-                    yield event
+                if any(each.first <= event.sequence <= each.last for each in hidden):
+                    continue
+                seen = shown(event) if self._redacted else event
+                if seen is not None:
+                    yield seen
             if newest_first:
                 until = page[-1].sequence - 1
             else:

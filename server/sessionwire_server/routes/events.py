@@ -43,9 +43,9 @@ async def list_all(request: Request) -> Response:
     """GET events: the durable ones, filtered and cut as asked."""
     desk = Desk.of(request)
     sid = request.path_params["sid"]
-    await desk.hub.access.authorize(request, "read", sid)
+    principal = await desk.hub.access.authorize(request, "read", sid)
     query = ListQuery.read(Query(request.query_params))
-    with desk.scan(sid) as scan:
+    with desk.scan(sid, principal) as scan:
         events = EventList(desk.hub.store, scan, query, sid)
         await events.open()
         headers = {} if events.total is None else {"X-Total-Count": str(events.total)}
@@ -56,11 +56,11 @@ async def summary(request: Request) -> Response:
     """GET the counts by type of what the list shows without filters."""
     desk = Desk.of(request)
     sid = request.path_params["sid"]
-    await desk.hub.access.authorize(request, "read", sid)
+    principal = await desk.hub.access.authorize(request, "read", sid)
     outlook = await desk.hub.store.look(sid)
     counts: Counter[str] = Counter()
     times: list[int] = []
-    with desk.scan(sid) as scan:
+    with desk.scan(sid, principal) as scan:
         until = outlook.head.sequence
         async for event in scan.events(after=0, until=until, hidden=outlook.rewound):
             counts[event.type] += 1
@@ -90,11 +90,11 @@ async def export(request: Request) -> Response:
     """GET the whole log, one event a line."""
     desk = Desk.of(request)
     sid = request.path_params["sid"]
-    await desk.hub.access.authorize(request, "read", sid)
+    principal = await desk.hub.access.authorize(request, "read", sid)
     include_rewound = Query(request.query_params).flag("include_rewound")
     outlook = await desk.hub.store.look(sid)
     hidden = () if include_rewound else outlook.rewound
-    with desk.scan(sid) as scan:
+    with desk.scan(sid, principal) as scan:
         lines = _lines(scan, outlook.head.sequence, hidden)
         return await streamed(lines, scan, "application/x-ndjson")
 

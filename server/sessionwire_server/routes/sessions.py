@@ -14,6 +14,7 @@ from sessionwire_server.desk import Desk
 from sessionwire_server.errors import HubError
 from sessionwire_server.query import Query
 from sessionwire_server.raw_path import checked_session_id
+from sessionwire_server.redaction import shown
 from sessionwire_server.session_index import SessionQuery
 from sessionwire_server.session_record import SessionFields, SessionRecord
 from sessionwire_server.session_resource import STATUSES, CreateSession, session_members
@@ -76,9 +77,11 @@ async def show(request: Request) -> Response:
     """GET `/v1/sessions/{sid}`: one session; a copilot one with its last values."""
     desk = Desk.of(request)
     sid = request.path_params["sid"]
-    await desk.hub.access.authorize(request, "read", sid)
+    principal = await desk.hub.access.authorize(request, "read", sid)
     session = await desk.hub.store.session(sid)
     lasts = await desk.hub.store.lasts(sid) if session.catalog == "copilot" else None
+    if lasts is not None and desk.hub.redacts(principal):
+        lasts = [seen for event in lasts if (seen := shown(event)) is not None]
     members = session_members(session, viewers=desk.hub.viewers_of(sid), lasts=lasts)
     return json_response(members)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import cast
 
 from starlette.requests import Request
@@ -26,7 +25,4 @@ async def session_stream(request: Request) -> Response:
     sid = request.path_params["sid"]
     principal = await hub.access.authorize(request, "read", sid, tickets=True)
     wanted = StreamRequest.read(request.headers, request.query_params, hub.settings.default_from)
-    expires_s = None
-    if principal.expires_at is not None:
-        expires_s = principal.expires_at - time.time()
-    return cast(Response, EventStream(hub, sid, wanted, principal.id, expires_s))
+    return cast(Response, EventStream(hub, sid, wanted, principal))
