@@ -6,6 +6,7 @@ they count. The registry is the hub's own and asks for the numbers when it is re
 
 from __future__ import annotations
 
+from asyncio import all_tasks
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
@@ -40,7 +41,9 @@ class Metrics(Collector):
         self.duplicates = 0
         self.schema_mismatch: Counter[str] = Counter()
         self.scans_refused = 0
-        self.gauges: dict[str, tuple[str, Callable[[], float]]] = {}
+        self.gauges: dict[str, tuple[str, Callable[[], float]]] = {
+            "tasks": ("Tasks of the event loop: a leak shows here.", lambda: len(all_tasks())),
+        }
         self.counters: dict[str, tuple[str, Callable[[], float]]] = {}
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
