@@ -7,10 +7,10 @@ keywords that are defined for those, and nothing else: what it does not know it 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime
 from typing import Final, cast
-from urllib.parse import urlsplit
 
 from sessionwire_schemas.answer_faults import Fault, pointer
 from sessionwire_schemas.outcomes import canonical
@@ -18,6 +18,9 @@ from sessionwire_schemas.outcomes import canonical
 __all__ = ["content_faults"]
 
 Schema = Mapping[str, object]
+
+_URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[!-~]+")
+"""RFC 3986 as far as a form needs it: a scheme, and no spaces."""
 
 
 def content_faults(
@@ -145,11 +148,7 @@ def _is_email(value: str) -> bool:
 
 
 def _is_uri(value: str) -> bool:
-    try:
-        parts = urlsplit(value)
-    except ValueError:
-        return False
-    return bool(parts.scheme and (parts.netloc or parts.path)) and " " not in value
+    return _URI.fullmatch(value) is not None
 
 
 def _is_date(value: str) -> bool:
