@@ -203,8 +203,12 @@ class PromptLedger:
         return tuple(self._ended(prompt, "deadline", now_ms, at_once=True) for prompt in due)
 
     def end(self, reason: Literal["deleted", "host_gone"], now_ms: int) -> tuple[Prompt, ...]:
-        """End every open prompt, for a reason that no event says."""
-        return self._end(Ending(reason), now_ms, None)
+        """End every open prompt, for a reason that no event says.
+
+        The closer of each, where one is due, is made in the same step: nothing in the stream would
+        tell a viewer before.
+        """
+        return tuple(self._ended(prompt, reason, now_ms, at_once=True) for prompt in self)
 
     def reject(self, request_id: str, detail: str, now_ms: int) -> Prompt | None:
         """Note that the host did not accept an answer. Returns the record, if there is one."""
@@ -212,14 +216,19 @@ class PromptLedger:
         return None if prompt is None else self._keep(rejected(prompt, detail, now_ms))
 
     def unread(self, request_id: str, now_ms: int) -> Prompt | None:
-        """Expire a prompt whose secret answer no host fetched; others stay as they are."""
+        """Expire a prompt whose secret answer no host fetched; others stay as they are.
+
+        The closer, where there is none yet, is made in the same step.
+        """
         prompt = self.get(request_id)
         by = None if prompt is None else prompt.answered_by
         if prompt is None or not prompt.opening.secret or by is None or by.host:
             return prompt
         if prompt.state not in ("answered", "completed"):
             return prompt
-        return self._keep(unread(prompt, now_ms))
+        if prompt.closer_id:
+            return self._keep(unread(prompt))
+        return self._ended(prompt, "unread", now_ms, at_once=True)
 
     def forget(self, now_ms: int) -> int:
         """Drop the closed records that are too old or too many. Returns how many."""

@@ -15,8 +15,10 @@ record never opens again.
 | `tool.execution_complete` | pending, answered | completed | `external_tool` only; is no closer |
 | deadline | pending | expired | at or after it; closer: the hub's event, in the same step |
 | abort, turn_end, user_message | pending, answered | cancelled | closing |
-| shutdown, resume, host_gone | pending, answered | orphaned | closing |
-| unread | answered, completed | expired | a secret answer nobody fetched; closing if answered |
+| shutdown, resume | pending, answered | orphaned | closing |
+| host_gone | pending, answered | orphaned | closer: the hub's event, in the same step |
+| unread | answered | expired | a secret answer nobody fetched; closer in the same step |
+| unread | completed | expired | the same; the answer's closer stands |
 | deleted | pending, answered | withdrawn | no closer is due |
 | rewind | pending, answered | rewound | no closer is due |
 | the host rejects the answer | answered | withdrawn | overruled, with its detail |
@@ -312,10 +314,8 @@ def closed_by_event(
     return None if closing.outcome == known else _overruled(prompt, closing.outcome)
 
 
-def unread(prompt: Prompt, now_ms: int) -> Prompt:
-    """Return the record after no host fetched the secret answer that it has."""
-    if not prompt.closer_id:
-        return ended(prompt, "unread", now_ms, closing=True)
+def unread(prompt: Prompt) -> Prompt:
+    """Return the record after no host fetched the secret answer that closed it."""
     return replace(prompt, state="expired", reason="unread")
 
 

@@ -351,12 +351,13 @@ def test_the_end_of_a_turn_ends_its_own_prompts(how: str) -> None:
     assert (closer.type, closer.data["status"]) == ("tool.completed", "cancelled")
 
 
-def test_a_host_that_stays_away_orphans_with_an_event() -> None:
+def test_a_host_that_stays_away_orphans_with_an_event_at_once() -> None:
     fold = Fold()
     fold(ask("u1"))
-    fold.ledger.end("host_gone", fold.now_ms)
+    (orphan,) = fold.ledger.end("host_gone", fold.now_ms)
     assert fold.state("u1") == "orphaned"
-    assert len(list(fold.ledger.due_closers())) == 1
+    assert not orphan.closing
+    assert orphan.closer_id == closer_id("copilot", SESSION, "u1", "host_gone")
 
 
 def test_a_deleted_session_withdraws_without_one() -> None:
@@ -426,6 +427,20 @@ def test_credentials_need_the_mark_and_stay_out_of_the_record() -> None:
     assert "t0p" not in repr(fold["o1"])
     fold.ledger.unread("o1", fold.now_ms)
     assert fold.state("o1") == "expired"
+    assert fold["o1"].closer_id == closer_id("copilot", SESSION, "o1", "answered")
+
+
+def test_credentials_that_wait_for_the_host_expire_with_an_event() -> None:
+    data = {"requestId": "h1", "serverName": "s", "serverUrl": "u", "reason": "startup"}
+    fold = Fold(completion="host")
+    fold(event("mcp.headers_refresh_required", data), ask("u1"))
+    fold.ledger.unread("h1", fold.now_ms)
+    assert fold.state("h1") == "pending"
+    for request_id in ("h1", "u1"):
+        taken(fold, request_id)
+        fold.ledger.unread(request_id, fold.now_ms)
+    assert (fold.state("h1"), fold.state("u1")) == ("expired", "answered")
+    assert fold["h1"].closer_id == closer_id("copilot", SESSION, "h1", "unread")
 
 
 def test_a_claim_keeps_others_out_until_it_lapses() -> None:
