@@ -9,7 +9,7 @@ import pytest
 from sessionwire_schemas.answers import AnswerError, check_answer
 from sessionwire_schemas.catalog import COPILOT, EVERRUNS
 from sessionwire_schemas.closers import ending_closer
-from sessionwire_schemas.prompt_rules import STATE_AFTER, EndReason
+from sessionwire_schemas.prompt_rules import STATE_AFTER, EndReason, PromptKind
 from sessionwire_schemas.prompts import effects
 from tests.schemas.answering import answer, check_fits, faults, subject
 from tests.schemas.prompting import event, openers
@@ -197,7 +197,9 @@ def test_every_example_opener_asks_something(opener: dict[str, Any]) -> None:
 @pytest.mark.parametrize("reason", STATE_AFTER)
 def test_a_prompt_that_ends_has_an_event_that_fits(reason: EndReason) -> None:
     silent = reason in ("deleted", "rewind")
-    kinds = {opening.kind for one in openers() for opening in effects(COPILOT, one).opens}
+    kinds: set[PromptKind] = set()
+    for one in openers():
+        kinds.update(opening.kind for opening in effects(COPILOT, one).opens)
     assert len(kinds) == 11
     for kind in kinds:
         closer = ending_closer(COPILOT, kind, "r1", reason, tool_call_id="c1")
