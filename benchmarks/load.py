@@ -127,8 +127,8 @@ def run(
                 measuring()
             stdout, stderr = _wait_for(program, budget_s)
     if program.returncode:
-        words = server.last_words()
-        raise LoadFailed(f"{server.contender.name}: {stderr.strip()[-1000:]}\n{words}")
+        log = server.last_words()
+        raise LoadFailed(f"{server.contender.name}: {stderr.strip()[-1000:]}\n{log}")
     figures: dict[str, Any] = json.loads(stdout)
     figures["complaints"] = stderr.strip()[:1000]
     return figures
