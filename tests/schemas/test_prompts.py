@@ -147,8 +147,8 @@ def test_a_request_id_that_is_none_opens_nothing(request_id: Any) -> None:
         (
             "permission",
             {"result": {"kind": "cancelled", "reason": "abort"}},
-            {},
-            {"result": {}, "x": 1},
+            {"result": {"kind": "cancelled"}},
+            {"result": {"kind": "approved"}},
         ),
     ],
 )
