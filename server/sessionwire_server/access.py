@@ -85,6 +85,28 @@ class Access:
         principal.require(scope, sid)
         return principal
 
+    async def of_token(self, token: str) -> Principal:
+        """Tell who a token stands for that is sent in a message: a key or a ticket.
+
+        Raises:
+            HubError: 401 `unauthorized`; 503 when a signature cannot be checked.
+        """
+        principal = self.api_keys.find(token)
+        if principal is None:
+            principal = await self.signer.read("ticket", token)
+        if principal is None:
+            raise unauthorized()
+        return principal
+
+    def check_socket_origin(self, connection: HTTPConnection) -> None:
+        """Refuse a WebSocket that a page opens which is neither the hub's own nor listed.
+
+        Raises:
+            HubError: 403 `bad_origin`.
+        """
+        if not self.origins.admits_socket(connection):
+            raise HubError(403, "bad_origin", "a page's WebSocket needs a listed Origin")
+
     def check_origin(self, connection: HTTPConnection) -> None:
         """Refuse a request with the cookie that no page of ours sends.
 

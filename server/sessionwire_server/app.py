@@ -23,6 +23,7 @@ from sessionwire_server.raw_path import RawPath
 from sessionwire_server.routes import route_table
 from sessionwire_server.sender import offer_transport
 from sessionwire_server.settings import Settings
+from sessionwire_server.ws_sender import offer_websocket
 
 __all__ = ["create_app"]
 
@@ -31,6 +32,7 @@ class _Application(Starlette):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # Outside of all middleware, where `send` is still the server's own.
         offer_transport(scope, send)
+        offer_websocket(scope, send)
         await super().__call__(scope, receive, send)
 
 

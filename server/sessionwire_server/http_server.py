@@ -12,6 +12,7 @@ import uvicorn
 
 from sessionwire_server.app import create_app
 from sessionwire_server.settings import Settings
+from sessionwire_server.ws_protocol import WebSocketProtocol
 
 __all__ = ["CannotStart", "HttpServer"]
 
@@ -45,7 +46,12 @@ class HttpServer(uvicorn.Server):
             uvicorn.Config(
                 self._hub_app,
                 http="httptools",
-                ws="none",
+                ws=WebSocketProtocol,
+                ws_max_size=settings.max_message_bytes,
+                ws_ping_interval=settings.heartbeat_s,
+                ws_ping_timeout=settings.pong_timeout_s,
+                # Compressed per connection, no two could share a frame, and each has its window.
+                ws_per_message_deflate=False,
                 lifespan="on",
                 log_config=None,
                 access_log=access_log,

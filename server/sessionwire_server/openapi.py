@@ -276,6 +276,13 @@ def _other_paths() -> Json:
                 "signOut", "Drop the cookie.", {"204": _answer("Dropped.")}, is_open=True
             ),
         },
+        "/v1/ws": {
+            "get": _operation(
+                "openWebSocket",
+                "Follow and publish sessions over a WebSocket: JSON-RPC 2.0, see the protocol, §7.",
+                {"101": _answer("Subprotocol `sessionwire.v1.jsonrpc`.")},
+            )
+        },
         "/livez": {
             "get": _operation(
                 "live", "The process answers.", {"200": _answer("Alive.", _ref("Ok"))}, is_open=True

@@ -56,6 +56,11 @@ class Origins:
                     f"allow_origins: {origin!r} is no origin: write scheme://host[:port], or '*'"
                 )
 
+    def admits_socket(self, connection: HTTPConnection) -> bool:
+        """Tell whether a WebSocket comes from a program, the hub's own page or a listed one."""
+        given = "origin" in connection.headers
+        return not given or self.any or self.may_use_cookie(connection)
+
     def may_use_cookie(self, connection: HTTPConnection) -> bool:
         """Tell whether a request comes from the hub's own page or an exactly listed one."""
         origin = connection.headers.get("origin", "").lower()

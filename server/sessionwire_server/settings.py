@@ -81,6 +81,16 @@ class Settings(BaseModel):
     send_mode: Literal["auto", "portable"] = "auto"
     """`auto` writes to the server's transport where it can; `portable` never does."""
 
+    pong_timeout_s: float = Field(default=30, gt=0)
+    """A WebSocket is pinged every `heartbeat_s`; one that does not answer for so long is ended."""
+    authenticate_s: float = Field(default=10, gt=0)
+    """How long a WebSocket without a token may take to `authenticate`."""
+    max_message_bytes: int = Field(default=17 * 2**20, ge=1024)
+    """A WebSocket message; above `max_batch_bytes`, so that a whole batch fits."""
+    max_sessions_per_connection: int = Field(default=1_000, ge=1)
+    max_calls_per_s: float = Field(default=200, ge=1)
+    """Calls that one WebSocket may make a second."""
+
     max_viewers_per_session: int = Field(default=10_000, ge=1)
     max_connections_per_token: int = Field(default=20_000, ge=1)
 

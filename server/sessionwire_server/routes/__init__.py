@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, WebSocketRoute
 
 from sessionwire_server.resource import resource
 from sessionwire_server.routes import (
@@ -13,6 +13,7 @@ from sessionwire_server.routes import (
     sessions,
     sessions_sse,
     sse,
+    ws,
 )
 from sessionwire_server.routes.console import console_routes
 
@@ -36,5 +37,7 @@ def route_table() -> list[BaseRoute]:
         resource("/v1/sessions/{sid}/events/summary", get=events.summary),
         resource("/v1/sessions/{sid}/export", get=events.export),
         resource("/v1/sessions/{sid}/sse", get=sse.session_stream),
+        WebSocketRoute("/v1/ws", ws.websocket),
+        resource("/v1/ws", get=ws.upgrade),
         *console_routes(),
     ]
