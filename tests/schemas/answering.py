@@ -30,7 +30,11 @@ def check_fits(catalog: str, closer: Closer) -> None:
     """Fail unless a completed event with this content fits its catalog."""
     one: dict[str, Any] = {"type": closer.type, "data": dict(closer.data)}
     if catalog == "everruns":
-        members = {"ts": "2026-08-21T09:00:00.123Z", "session_id": "session_1", "context": {}}
+        members: dict[str, Any] = {
+            "ts": "2026-08-21T09:00:00.123Z",
+            "session_id": "session_1",
+            "context": {},
+        }
         one |= {"id": closer_id("everruns", SESSION, "r", "answered"), **members}
     else:
         one |= {"id": closer_id("copilot", SESSION, "r", "answered"), "parentId": None}

@@ -499,6 +499,26 @@ def test_only_what_a_program_answers_can_be_claimed() -> None:
     assert missing.status == 404
 
 
+def test_what_is_answered_or_over_can_no_longer_be_claimed() -> None:
+    fold = Fold("everruns", completion="host")
+    fold(requested(call("a"), call("b"), call("c")))
+    taken(fold, "a")
+    fold.now_ms += 300_000
+    for name, code in (("a", "prompt_already_answered"), ("b", "expired")):
+        refused = fold.ledger.claim(name, Claim("k", "ann", 10**9), fold.now_ms).refusal
+        assert refused is not None
+        assert refused.code == code
+    assert fold.ledger.release("none", "k", fold.now_ms).verdict == "refused"
+
+
+def test_a_host_does_not_reject_its_own_answer() -> None:
+    fold = Fold()
+    fold(ask("u1"), reply("u1"))
+    fold.ledger.reject("u1", "?", fold.now_ms)
+    assert not fold["u1"].overruled
+    assert fold.ledger.reject("none", "?", fold.now_ms) is None
+
+
 def test_an_answer_to_an_unknown_prompt_is_not_found() -> None:
     assert taken(Fold(), "u1") == "prompt_not_found"
 

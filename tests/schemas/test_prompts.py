@@ -196,6 +196,13 @@ def test_a_long_outcome_is_hashed() -> None:
     assert long[0] != long[1]
 
 
+def test_an_outcome_too_deep_to_compare_is_no_error() -> None:
+    deep: list[Any] = []
+    for _ in range(5_000):
+        deep = [deep]
+    assert outcome_of(EVERRUNS, "tool", {"status": "success", "result": deep}) == "null"
+
+
 def test_canonical_text_is_that_of_equal_values() -> None:
     assert canonical({"b": 1.0, "a": [True, None, "é"]}) == '{"a":[true,null,"\\u00e9"],"b":1}'
     assert canonical(1) != canonical(True)
