@@ -39,7 +39,9 @@ def findings(info: Mapping[str, str], config: Mapping[str, str] | None) -> list[
     """Judge a server by its `INFO` and its settings; `config` is None where it hides them."""
     found = [_version(info), _role(info)]
     if config is None:
-        hidden = "the server does not show its settings; see docs/operations for those that matter"
+        hidden = (
+            "the server does not show its settings; see docs/operations.md for those that matter"
+        )
         return [*found, Finding("settings", "warning", hidden)]
     return [*found, _policy(config), _append_only(config), _pubsub(config)]
 

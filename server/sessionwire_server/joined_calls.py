@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
 
 import anyio
+from anyio.lowlevel import checkpoint_if_cancelled
 
 __all__ = ["CallBrokenOff", "JoinedCalls"]
 
@@ -55,6 +56,7 @@ class JoinedCalls(Generic[Item, Answer]):
         in_flight: int,
         max_items: int,
         max_bytes: int,
+        max_wait_s: float,
         size_of: Callable[[Item], int],
     ) -> None:
         """Set up.
@@ -64,12 +66,14 @@ class JoinedCalls(Generic[Item, Answer]):
             in_flight: most calls at a time.
             max_items: most items of a call.
             max_bytes: most bytes of a call, but one item always goes.
+            max_wait_s: longest that an item waits for its answer where it does not go at once.
             size_of: tells an item's bytes.
         """
         self._call = call
         self._free = in_flight
         self._max_items = max_items
         self._max_bytes = max_bytes
+        self._max_wait_s = max_wait_s
         self._size_of = size_of
         self._waiting: deque[_Ticket[Item, Answer]] = deque()
         self.made = 0
@@ -77,8 +81,12 @@ class JoinedCalls(Generic[Item, Answer]):
     async def submit(self, item: Item) -> Answer:
         """Have an item carried out; gives its answer.
 
-        Raises what the call raised: the same exception for all of a batch.
+        Raises:
+            TimeoutError: it waited for `max_wait_s`; what became of it is not known.
+            Exception: what the call raised, the same one for all of a batch.
         """
+        # Its calls are shielded, so without this a cancelled loop over them would never end.
+        await checkpoint_if_cancelled()
         ticket: _Ticket[Item, Answer] = _Ticket(item)
         if self._free:
             self._free -= 1
@@ -86,7 +94,8 @@ class JoinedCalls(Generic[Item, Answer]):
         else:
             ticket.woken = anyio.Event()
             self._waiting.append(ticket)
-            await self._turn(ticket, ticket.woken)
+            with anyio.fail_after(self._max_wait_s):
+                await self._turn(ticket, ticket.woken)
         if ticket.batch is not None:
             with anyio.CancelScope(shield=True):
                 await self._carry_out(ticket.batch)

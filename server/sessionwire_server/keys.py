@@ -2,7 +2,7 @@
 
 A session's keys and its live channel carry the hash tag `{sid}`, so they share a slot and one
 script may touch them all. What stands outside a slot (`SESSIONS`, `FEED`, …) is a hint, never the
-truth. See the table in `docs/architecture.md`.
+truth. See the table in `docs/design.md`.
 """
 
 from __future__ import annotations

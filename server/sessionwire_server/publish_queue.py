@@ -27,6 +27,9 @@ SESSION_REQUESTS = 256
 PROCESS_BYTES = 64 * 2**20
 """Bytes that may be on their way, over all sessions."""
 
+MAX_WAIT_S = 30.0
+"""How long a request waits for its verdict while Redis is slow."""
+
 Call = Callable[[str, Sequence[PublishRequest]], Awaitable[Sequence[Reply]]]
 """Publishes requests to a session, and gives one reply each, in order."""
 
@@ -62,8 +65,8 @@ class PublishQueue:
         self._bytes += request.size
         try:
             return await self._of(sid).submit(request)
-        except CallBrokenOff as error:
-            raise StoreUnavailable("the hub is being stopped") from error
+        except (CallBrokenOff, TimeoutError) as error:
+            raise StoreUnavailable("Redis does not answer in time") from error
         except (StoreUnavailable, StorageFull) as error:
             # Each requester gets an exception of its own: a raised one collects tracebacks.
             raise type(error)(error.detail) from error
@@ -81,6 +84,7 @@ class PublishQueue:
                 in_flight=1,
                 max_items=CALL_REQUESTS,
                 max_bytes=CALL_BYTES,
+                max_wait_s=MAX_WAIT_S,
                 size_of=_size,
             )
         return session

@@ -12,14 +12,13 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, Self, TypeAlias, cast
 
-from redis import asyncio as redis_asyncio
 from redis import exceptions as redis_errors
 from redis.asyncio.connection import AbstractConnection, BlockingConnectionPool, parse_url
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.maint_notifications import MaintNotificationsConfig
 
-from sessionwire_server.command_pipe import CommandPipe, Pool
+from sessionwire_server.command_pipe import CommandPipe, Pool, Word
 from sessionwire_server.errors import HubError
 from sessionwire_server.fitness import SETTINGS, Finding, findings
 from sessionwire_server.joined_calls import CallBrokenOff
@@ -30,17 +29,17 @@ __all__ = ["Command", "RedisLink", "Reply", "StorageFull", "StoreUnavailable", "
 
 logger = logging.getLogger(__name__)
 
-Word: TypeAlias = bytes | str | int | float
-"""A word of a command."""
-
 Command: TypeAlias = tuple[Word, ...]
 
 Reply: TypeAlias = Any
 """What redis-py gives back; whoever asked knows the shape and reads it out at once."""
 
-COMMAND_CONNECTIONS = 32
-"""Commands in flight of one hub. A script call takes well under a millisecond of a Redis that runs
-one at a time, so more would only wait there instead of here."""
+WRITES_IN_FLIGHT = 2
+"""One on its way while Redis works on the other; more would only make smaller ones."""
+
+
+WAIT_TIMEOUTS = 3
+"""How many of Redis' timeouts a command waits for its turn: a silent Redis costs each write one."""
 
 
 class StoreUnavailable(HubError):
@@ -90,20 +89,6 @@ def _meaning(error: Exception) -> HubError | None:
     return None
 
 
-class _Pipe(Protocol):
-    async def __aenter__(self) -> _Pipe: ...
-    async def __aexit__(self, *_: object) -> None: ...
-    def execute_command(self, *words: Word) -> object: ...
-    async def execute(self) -> list[Reply]: ...
-
-
-class _Commands(Protocol):
-    """What we use of redis-py's client, with types."""
-
-    async def execute_command(self, *words: Word) -> Reply: ...
-    def pipeline(self, transaction: bool) -> _Pipe: ...
-
-
 class _Maker(Protocol):
     def make_connection(self) -> AbstractConnection: ...
 
@@ -115,7 +100,6 @@ class RedisLink:
     needed, so a hub starts while Redis is away.
 
     Attributes:
-        client: redis-py client over a bounded pool, for commands; it never repeats one.
         is_up: whether the last call got a reply.
     """
 
@@ -128,9 +112,11 @@ class RedisLink:
         self.url = url or settings.redis_url
         self._timeout_s = settings.redis_timeout_s
         self._connection_kwargs = self._spelled_out()
-        self.client = self._client(COMMAND_CONNECTIONS)
-        self._scans = self._client(2 * settings.max_scans)
-        self._pipe = CommandPipe(cast("Pool", self.client.connection_pool))
+        self._pools = self._pool(WRITES_IN_FLIGHT), self._pool(settings.max_scans)
+        self._pipe, self._scans = (
+            CommandPipe(cast("Pool", pool), pool.max_connections, WAIT_TIMEOUTS * self._timeout_s)
+            for pool in self._pools
+        )
         self._feeds = self._pool(1, socket_timeout=None)
         self.is_up = True
 
@@ -154,18 +140,12 @@ class RedisLink:
             max_connections=connections, timeout=self._timeout_s, **kwargs
         )
 
-    def _client(self, connections: int) -> redis_asyncio.Redis:
-        return redis_asyncio.Redis.from_pool(self._pool(connections))
-
-    def _commands(self, scan: bool) -> _Commands:
-        return cast("_Commands", self._scans if scan else self.client)
-
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.client.aclose()
-        await self._scans.aclose()
+        for pool in self._pools:
+            await pool.disconnect()
 
     @contextmanager
     def _answered(self) -> Generator[None]:
@@ -193,7 +173,7 @@ class RedisLink:
         Raises:
             StoreUnavailable, StorageFull: see the classes.
         """
-        send = self._commands(scan=True).execute_command if scan else self._pipe.send
+        send = (self._scans if scan else self._pipe).send
         with self._answered():
             try:
                 return await send("EVALSHA", script.sha, len(keys), *keys, *args)
@@ -202,18 +182,14 @@ class RedisLink:
                 return await send("EVAL", script.text, len(keys), *keys, *args)
 
     async def command(self, *words: Word) -> Reply:
-        """Run one command once."""
+        """Run one command once; gives the reply as RESP3 has it."""
         with self._answered():
-            return await self._commands(scan=False).execute_command(*words)
+            return await self._pipe.send(*words)
 
     async def pipeline(self, commands: Sequence[Command], *, scan: bool = False) -> list[Reply]:
         """Run commands in one write; they need not be of one slot and are no transaction."""
-        client = self._commands(scan)
         with self._answered():
-            async with client.pipeline(transaction=False) as pipe:
-                for words in commands:
-                    pipe.execute_command(*words)
-                return await pipe.execute()
+            return await (self._scans if scan else self._pipe).send_all(commands)
 
     async def spublish(self, channel: str, payload: bytes) -> None:
         """Publish to a shard channel."""
@@ -225,15 +201,16 @@ class RedisLink:
         Raises:
             StoreUnavailable: it does not answer.
         """
-        info = cast("dict[str, object]", await self.command("INFO"))
-        shown = await self._settings_of_server()
-        return findings({name: str(value) for name, value in info.items()}, shown)
+        lines = _text(await self.command("INFO")).splitlines()
+        info = dict(line.split(":", 1) for line in lines if ":" in line)
+        return findings(info, await self._settings_of_server())
 
     async def _settings_of_server(self) -> dict[str, str] | None:
         shown: dict[str, str] = {}
         try:
             for name in SETTINGS:
-                shown |= _spelled(await self.command("CONFIG GET", name))
+                reply = await self.command("CONFIG", "GET", name)
+                shown |= {_text(key): _text(value) for key, value in reply.items()}
         except redis_errors.ResponseError:
             return None
         return shown
@@ -244,11 +221,6 @@ class RedisLink:
         Reads on it wait without end: silence is normal there.
         """
         return cast("_Maker", self._feeds).make_connection()
-
-
-def _spelled(reply: Reply) -> dict[str, str]:
-    """Read a map of texts, whose words come as bytes or str by the command."""
-    return {_text(name): _text(value) for name, value in reply.items()}
 
 
 def _text(word: bytes | str) -> str:

@@ -35,8 +35,8 @@ anyio.run(main, backend_options={"use_uvloop": True})
 
 async def server_pid(url: str) -> int:
     async with RedisLink(Settings(), url) as link:
-        info = await link.command("INFO", "server")
-        return int(info["process_id"])
+        info = str(await link.command("INFO", "server"))
+        return int(info.partition("process_id:")[2].split("\\r")[0].split()[0])
 
 
 def is_running(pid: int) -> bool:

@@ -239,3 +239,18 @@ async def test_a_failed_call_fails_each_of_its_requests_with_an_error_of_its_own
     redis.fails = None
     redis.gate.release()
     assert await queue.submit("s", request("d")) == "d"
+
+
+async def test_a_cancelled_loop_over_submissions_ends() -> None:
+    """Calls are shielded from cancellation; the loop around them is not."""
+    redis = Redis()
+    queue = PublishQueue(redis)
+    sent = 0
+    with anyio.CancelScope() as scope:
+        while True:
+            redis.gate.release()
+            await queue.submit("s", request("a"))
+            sent += 1
+            if sent == 3:
+                scope.cancel()
+    assert sent == 3

@@ -191,7 +191,7 @@ async def test_the_log_is_trimmed_by_age(redis_url: str, sid: str) -> None:
         await send(store, sid, *(durable(f"old{n}") for n in range(40)))
 
         async def is_old() -> bool:
-            seconds, micros = await link.command("TIME")
+            seconds, micros = map(int, await link.command("TIME"))
             now = seconds * 1000 + micros // 1000
             return bool(now > (await store.session(sid)).updated_ms + 300)
 
@@ -273,7 +273,7 @@ async def test_an_idle_session_is_retired_and_finds_its_numbers_again(
         await link.command("HSET", keys.prompts, "r1", "open")
 
         async def is_idle() -> bool:
-            seconds, micros = await link.command("TIME")
+            seconds, micros = map(int, await link.command("TIME"))
             now = seconds * 1000 + micros // 1000
             return bool(now > (await store.session(sid)).updated_ms + 200)
 
