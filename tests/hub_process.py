@@ -92,11 +92,11 @@ class HubProcess:
         return samples
 
     def private_kib(self) -> int:
-        """Memory that is this process's alone (PSS, the figure that shared pages do not blur)."""
-        for line in Path(f"/proc/{self.pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
+        """Memory that this process has allocated; code that it shares with others is not in it."""
+        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith("RssAnon:"):
                 return int(line.split()[1])
-        raise AssertionError("no Pss in smaps_rollup")
+        raise AssertionError("no RssAnon in its status")
 
     def descriptors(self) -> int:
         return len(os.listdir(f"/proc/{self.pid}/fd"))
