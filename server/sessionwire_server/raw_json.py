@@ -35,6 +35,8 @@ _BREAKS: Final = (
 """UTF-8 of the characters that are line breaks to Python's `splitlines` and to old JavaScript. They
 stand only inside strings, and no other character's bytes contain theirs."""
 
+_LONE_SURROGATE: Final = "half a surrogate pair, which is no character"
+
 _MAX_INT_DIGITS: Final = 400
 """Longer ones are beyond any double, and Python refuses to read those above 4,300 digits."""
 
@@ -74,13 +76,27 @@ def parse(raw: bytes) -> Any:
     try:
         return _ANY.decode(raw)
     except msgspec.ValidationError:
-        # A number that JSON allows and msgspec cannot hold.
-        try:
-            return json.loads(raw, parse_int=_integer)
-        except (ValueError, RecursionError) as exc:
-            raise _malformed(raw, 0, str(exc)) from None
+        # A number that JSON allows and msgspec cannot hold; it has not looked at what follows.
+        return _parse_with_any_number(raw)
     except (msgspec.DecodeError, RecursionError) as exc:
         raise _fault(raw, exc) from None
+
+
+def _parse_with_any_number(raw: bytes) -> Any:
+    """Read a value with the standard library, which takes more than JSON unless told not to."""
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError as exc:
+        raise _malformed(raw, exc.start, "not UTF-8") from None
+    lone = _lone_surrogate(raw)
+    if lone is not None:
+        raise _malformed(raw, lone, _LONE_SURROGATE)
+    try:
+        return json.loads(text, parse_int=_integer, parse_constant=_refuse)
+    except json.JSONDecodeError as exc:
+        raise _malformed(raw, len(text[: exc.pos].encode()), exc.msg) from None
+    except (ValueError, RecursionError) as exc:
+        raise _malformed(raw, 0, str(exc)) from None
 
 
 def _integer(digits: str) -> float:
@@ -121,7 +137,7 @@ def _fault(body: bytes, exc: Exception) -> HubError:
         return _malformed(body, 0, "nested too deeply")
     lone = _lone_surrogate(body)
     if lone is not None:
-        return _malformed(body, lone, "half a surrogate pair, which is no character")
+        return _malformed(body, lone, _LONE_SURROGATE)
     stripped = len(body) - len(body.lstrip(_WHITESPACE))
     match = _BYTE.search(str(exc))
     offset = len(body) if match is None else stripped + int(match[1])

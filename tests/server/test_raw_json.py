@@ -90,6 +90,21 @@ def test_a_malformed_body_names_byte_and_event(body: bytes, offset: int, index: 
     assert error.extra.get("index") == index
 
 
+@pytest.mark.parametrize(
+    "rest",
+    [b"NaN", b"-Infinity", b'"\\ud800"', b'"\xed\xa0\x80"', b'"\xff"', b'"a\nb"', b"tru", b"[1,]"],
+)
+@pytest.mark.parametrize("number", [b"1e999", b"9" * 5000, b"123456789012345678901234567890"])
+def test_nothing_that_is_no_json_passes_behind_a_number_beyond_all(
+    number: bytes, rest: bytes
+) -> None:
+    body = b'{"n": %b, "rest": %b}' % (number, rest)
+    error = error_of(lambda: parse(body))
+    assert error is not None
+    assert (error.status, error.code) == (400, "malformed_json")
+    assert 0 <= error.extra["offset"] <= len(body)
+
+
 @pytest.mark.parametrize("body", [b"[" * 100_000, b'{"a":' * 5_000, b"[" * 2_000 + b"]" * 2_000])
 def test_deep_nesting_is_an_error_not_a_crash(body: bytes) -> None:
     error = error_of(lambda: read(body))
