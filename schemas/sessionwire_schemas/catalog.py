@@ -96,6 +96,7 @@ class Catalog:
     _deltas: Mapping[str, DeltaRule]
     _closers: Mapping[str, tuple[CloseRule, ...]]
     _secrets: Mapping[str, tuple[str, ...]]
+    _steering: frozenset[str]
 
     def is_ephemeral(self, type: str, flag: bool | None) -> bool:
         """Decide whether the hub keeps an event out of the log.
@@ -161,6 +162,11 @@ class Catalog:
         """Return the session's new title, None for no change."""
         title = member(data, "title") if type == self._title_type else None
         return title if isinstance(title, str) else None
+
+    def steerable_after(self, type: str, data: object) -> bool | None:
+        """Return whether an event says that its session takes commands, None if it says nothing."""
+        said = member(data, "remoteSteerable") if type in self._steering else None
+        return said if isinstance(said, bool) else None
 
     def rewind_to(self, type: str, data: object) -> str:
         """Return the id of the first event that a rewind hides, "" for any other event."""
@@ -236,6 +242,7 @@ COPILOT: Final = Catalog(
     _deltas=DELTAS["copilot"],
     _closers=CLOSERS["copilot"],
     _secrets={"mcp.oauth_required": ("staticClientConfig.clientSecret", "httpResponse")},
+    _steering=frozenset({"session.start", "session.remote_steerable_changed"}),
 )
 
 EVERRUNS: Final = Catalog(
@@ -260,6 +267,7 @@ EVERRUNS: Final = Catalog(
     _deltas=DELTAS["everruns"],
     _closers=CLOSERS["everruns"],
     _secrets={},
+    _steering=frozenset(),
 )
 
 CATALOGS: Final[Mapping[str, Catalog]] = MappingProxyType(

@@ -84,6 +84,8 @@ class Entry:
     """New status of the session (`active`, `idle`), empty for no change."""
     title: str | None = None
     """New title of the session."""
+    steerable: bool | None = None
+    """Whether the session takes commands from now on, None for no change."""
 
 
 class Verdict(NamedTuple):

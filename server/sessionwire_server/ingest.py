@@ -162,6 +162,7 @@ class Batch:
             rewind_to=catalog.rewind_to(name, data),
             status=catalog.status_after(name),
             title=catalog.title_of(name, data),
+            steerable=catalog.steerable_after(name, data),
         )
 
     def _copilot(self, raw: bytes, event: Event) -> tuple[bytes, _Hole, bytes]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 from urllib.parse import quote
 
 from sessionwire_server.entries import Entry, Position, Verdict
@@ -54,11 +55,14 @@ def _name(name: str) -> str:
     return word if len(word) <= MAX_NAME_BYTES else ""
 
 
+_STEERABLE: Final = {None: "-", True: "1", False: "0"}
+
+
 def _entry_words(entry: Entry) -> tuple[Word, ...]:
     kind = "d" if entry.durable else "p"
     hole = entry.hole[:1] or "-"
     return (
-        f"{kind}{hole}{'m' if entry.minted else '-'}",
+        f"{kind}{hole}{'m' if entry.minted else '-'}{_STEERABLE[entry.steerable]}",
         entry.id,
         entry.type,
         entry.check,

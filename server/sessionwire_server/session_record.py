@@ -39,6 +39,8 @@ class SessionRecord:
         updated_ms: when its last event was received, or it was created.
         given: JSON object of the members given at creation; `{}` for a session that its first event
             made.
+        steerable: whether it takes commands; true until an event says otherwise.
+        host_since_ms: when its host attached, None while it has none.
     """
 
     id: str
@@ -50,6 +52,8 @@ class SessionRecord:
     epoch: str
     head: Head
     given: bytes
+    steerable: bool = True
+    host_since_ms: int | None = None
 
     @property
     def cursor(self) -> Cursor:
@@ -84,6 +88,8 @@ def record(sid: str, flat: Mapping[bytes, bytes] | Sequence[Reply]) -> SessionRe
         epoch=spelled(b"epoch"),
         head=head,
         given=meta.get(b"given") or b"{}",
+        steerable=meta.get(b"steerable") != b"0",
+        host_since_ms=int(meta[b"host_since"]) if b"host_since" in meta else None,
     )
 
 

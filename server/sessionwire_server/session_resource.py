@@ -66,8 +66,11 @@ def session_members(
         "sequence": session.head.sequence,
         "pending_prompts": 0,
         "viewers": viewers,
-        "host": {"connected": False, "since": None},
-        "steerable": True,
+        "host": {
+            "connected": session.host_since_ms is not None,
+            "since": None if session.host_since_ms is None else rfc3339(session.host_since_ms),
+        },
+        "steerable": session.steerable,
     }
     if lasts is not None:
         members["last"] = [msgspec.Raw(event.body) for event in lasts]

@@ -295,3 +295,20 @@ def test_no_durable_example_belongs_to_a_message(name: str) -> None:
     for event in events(name):
         if CATALOGS[name].message_key(event["type"], event["data"]):
             assert CATALOGS[name].is_ephemeral(event["type"], None)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        ("session.remote_steerable_changed", {"remoteSteerable": False}, False),
+        ("session.remote_steerable_changed", {"remoteSteerable": True}, True),
+        ("session.start", {"remoteSteerable": False}, False),
+        ("session.start", {}, None),
+        ("session.start", {"remoteSteerable": "no"}, None),
+        ("session.remote_steerable_changed", None, None),
+        ("session.info", {"remoteSteerable": False}, None),
+    ],
+)
+def test_two_types_say_whether_a_session_takes_commands(name: str, data: Any, said: object) -> None:
+    assert COPILOT.steerable_after(name, data) is said
+    assert EVERRUNS.steerable_after(name, data) is None

@@ -261,3 +261,16 @@ async def test_a_live_message_carries_the_batch(
         head, words, bodies = (await next_push()).split(b"\n")
         assert head.endswith(b" 1 0")
         assert (words.split(b" ")[1], bodies) == (b"70000", b"")
+
+
+async def test_the_last_event_that_says_so_makes_a_session_steerable_or_not(
+    store: EventStore, sid: str
+) -> None:
+    await send(store, sid, durable("a"))
+    assert (await store.session(sid)).steerable
+    await send(store, sid, durable("b", steerable=False), durable("c"))
+    assert not (await store.session(sid)).steerable
+    await send(store, sid, durable("d", steerable=False), durable("e", steerable=True))
+    assert (await store.session(sid)).steerable
+    await send(store, sid, durable("b", steerable=False))
+    assert (await store.session(sid)).steerable, "a duplicate says nothing"

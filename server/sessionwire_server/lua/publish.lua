@@ -7,7 +7,7 @@
 --   log_max_events, log_max_age_ms, number of requests; then per request: catalog ('' unknown),
 --   create (1 or 0), number of events; then per event 14 words: flags, id, type, check, head, tail,
 --   at_ms, members, last_key, message_key, closes, rewind_to, status, title.
---   flags: d(urable) or p(assing), hole s(equence), p(arent) or -, m(inted) or -.
+--   flags: d(urable) or p(assing), hole s(equence), p(arent) or -, m(inted) or -, steerable 1, 0 or -.
 -- Returns {epoch, received_ms, requests…}; a request is {'', sequence, offset, check, duplicates…},
 --   the place before its first event and for each duplicate {index, durable, sequence, offset,
 --   check}; a refused one is {'deleted'}, {'unknown'} or {'catalog', the session's catalog}.
@@ -131,7 +131,7 @@ end
 local first_offset, sequence_before, check_before = offset + 1, sequence, check
 local reply, events, seen = {epoch, received}, {}, {}
 local opened, ended, all_ended, last_values = {}, {}, false, {}
-local status, title, rewinds
+local status, title, steerable, rewinds
 
 local function open_message(key)
   if begun[key] == nil and open_count < OPEN_MESSAGES then
@@ -196,6 +196,8 @@ for r = 1, #requests do
         if ARGV[e + 8] ~= '' then last_values[ARGV[e + 8]] = event end
         if ARGV[e + 12] ~= '' then status = ARGV[e + 12] end
         if ARGV[e + 13] ~= '' then title = string.sub(ARGV[e + 13], 2) end
+        local said = string.sub(flags, 4, 4)
+        if said ~= '-' then steerable = said end
       end
     end
     reply[#reply + 1] = verdict
@@ -239,6 +241,7 @@ elseif status then
   change('status', status)
 end
 if title then change('title', title) end
+if steerable then change('steerable', steerable) end
 if rewinds then change('rewound', rewound_text(ranges, first_sequence)) end
 -- The tail's end is put off seldom enough to cost nothing.
 local since = now - tonumber(meta[12] or 0)
