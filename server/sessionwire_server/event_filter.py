@@ -7,6 +7,7 @@ Reads the parameters of the list and holds stored events against them; where in 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -32,6 +33,9 @@ class _Data(msgspec.Struct):
 
 
 _DATA: Final = msgspec.json.Decoder(_Data)
+
+_ESCAPES: Final = re.compile(r"(?:\\u[0-9a-fA-F]{4})+|\\.")
+"""Runs of escaped UTF-16, whose surrogates belong together, and any other escape."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +143,8 @@ def _unknown(name: str, value: str) -> Exception:
 def _contains(body: bytes, words: tuple[str, ...]) -> bool:
     """Tell whether an event's data, as JSON text, contains all words, ignoring case.
 
-    A word counts as it is or as JSON spells it (`"` as `\\"`); escapes in the event are undone, so
-    that it does not matter how the producer spelled a letter.
+    A word counts as it is or as JSON spells it (`"` as `\\"`); escapes of letters are undone, so
+    that it does not matter how the producer spelled one.
     """
     try:
         data = bytes(_DATA.decode(body).data)
@@ -148,6 +152,13 @@ def _contains(body: bytes, words: tuple[str, ...]) -> bool:
         return False
     text = data.decode(errors="replace")
     if "\\u" in text:
-        text = json.dumps(json.loads(data), ensure_ascii=False)
+        text = _ESCAPES.sub(_unescaped, text)
     text = text.lower()
     return all(word in text or json.dumps(word, ensure_ascii=False)[1:-1] in text for word in words)
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    if not match[0].startswith("\\u"):
+        return match[0]
+    # What must stay escaped (quotes, control characters) is escaped again.
+    return json.dumps(json.loads(f'"{match[0]}"'), ensure_ascii=False)[1:-1]

@@ -57,6 +57,9 @@ def milliseconds(text: str) -> int | None:
     if moment.tzinfo is None:
         return None
     elapsed = moment - _EPOCH
+    if not _FIRST <= moment <= _LAST:
+        # The hub spells times in UTC, where this one's year has not four digits.
+        return None
     return (elapsed.days * 86_400 + elapsed.seconds) * 1000 + elapsed.microseconds // 1000
 
 
@@ -66,3 +69,4 @@ def now_ms() -> int:
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)

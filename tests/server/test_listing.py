@@ -355,6 +355,37 @@ async def test_copilot_sessions_are_listed_by_the_same_rules(
     assert await places(f"around={ids[4]}&window=1") == [4, 5, 6]
 
 
+async def test_text_is_found_however_it_is_spelled(client: httpx2.AsyncClient, sid: str) -> None:
+    digits, deep = b"9" * 5000, b"[" * 900 + b"]" * 900
+    data = b'{"s":"\\u00c4rger \\ud83d\\ude00 \\\\u0041 \\u0022x","n":1.50,"m":%b,"d":%b}' % (
+        digits,
+        deep,
+    )
+    event = b'{"type":"session.info","timestamp":"2026-01-01T00:00:00Z","data":%b}' % data
+    answer = await client.post(f"/v1/sessions/{sid}/events", content=event)
+    assert answer.status_code == 200, answer.text
+    for word, count in (
+        *(
+            (word, 1)
+            for word in ("\u00e4rger", "\U0001f600", "1.50", "9" * 4000, r"\u0041", '"x', "[[[")
+        ),
+        *((word, 0) for word in (r"\u00c4", r"\ud83d", "other")),
+    ):
+        path = f"/v1/sessions/{sid}/events?{urlencode({'q': word})}"
+        # Not read as JSON: Python takes no number this long.
+        assert (await client.get(path)).content.count(b"session.info") == count, word[:20]
+
+
+async def test_times_that_utc_cannot_spell_do_not_break_the_summary(
+    client: httpx2.AsyncClient, sid: str
+) -> None:
+    for ts in ("9999-12-31T23:59:59-10:00", "0001-01-01T00:00:00+10:00"):
+        event = {"type": "turn.started", "data": {"turn_id": "t"}, "ts": ts}
+        await client.post(f"/v1/sessions/{sid}/events", json=event)
+    answer = await client.get(f"/v1/sessions/{sid}/events/summary")
+    assert (answer.status_code, answer.json()["total"]) == (200, 2)
+
+
 async def test_the_summary_counts_by_type(client: httpx2.AsyncClient, sid: str) -> None:
     await tell_story(client, sid)
     failed = {"type": "turn.failed", "data": {"turn_id": "t", "error": "x"}, "ts": "odd"}
