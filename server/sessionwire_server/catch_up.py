@@ -14,6 +14,7 @@ import msgspec
 
 from sessionwire_schemas.catalog import Catalog, DeltaRule
 from sessionwire_server.entries import OpenMessage, StoredEvent
+from sessionwire_server.raw_json import fit_for_a_line
 
 __all__ = ["CatchUp", "join_deltas", "plan"]
 
@@ -86,4 +87,5 @@ def join_deltas(bodies: Sequence[bytes], text_member: str) -> bytes:
         data.update(own)
     data[text_member] = msgspec.Raw(msgspec.json.encode("".join(texts)))
     event["data"] = msgspec.Raw(msgspec.json.encode(data))
-    return msgspec.json.encode(event)
+    # Spelled anew, the text holds raw what its producer or the hub had escaped.
+    return fit_for_a_line(msgspec.json.encode(event))

@@ -60,6 +60,14 @@ def test_members_of_earlier_deltas_are_kept() -> None:
     assert joined["data"] == {"toolCallId": "c", "toolName": "bash", "inputDelta": "{}"}
 
 
+def test_joined_text_is_still_one_line_for_every_reader() -> None:
+    texts = ("a\u2028b", "c\u0085", "d\u2029\n\r\x1c")
+    deltas = tuple(delta(at, text) for at, text in enumerate(texts, 1))
+    (shown,) = plan(COPILOT, 3, [OpenMessage("m", deltas)], after=0).apply(deltas[2:])
+    assert len(shown.body.decode().splitlines()) == 1
+    assert json.loads(shown.body)["data"]["deltaContent"] == "".join(texts)
+
+
 def test_a_delta_that_does_not_fit_its_catalog_is_passed_on_as_it_is() -> None:
     odd = event(2, "assistant.message_delta", {"messageId": "m1", "deltaContent": 7})
     caught = plan(COPILOT, 2, [OpenMessage("m", (delta(1, "a"), odd))], after=0)
