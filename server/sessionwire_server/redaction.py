@@ -16,6 +16,7 @@ import msgspec
 from sessionwire_schemas.catalog import CATALOGS
 from sessionwire_server.audience import Dialect, Filter, Taste
 from sessionwire_server.entries import StoredEvent
+from sessionwire_server.raw_json import fit_for_a_line
 
 __all__ = ["INTERNAL_TYPES", "Redacted", "redact", "redacted_taste", "shown"]
 
@@ -42,9 +43,17 @@ def redact(body: bytes) -> bytes:
     event = _MEMBERS.decode(body)
     data = bytes(event.get("data", b"null"))
     if data.startswith(b"{"):
-        kept = {k: v for k, v in _MEMBERS.decode(data).items() if k not in _OF_DATA}
-        event["data"] = msgspec.Raw(_object({k: _inside(bytes(v)) for k, v in kept.items()}))
-    return _object({name: bytes(value) for name, value in event.items()})
+        event["data"] = msgspec.Raw(_redacted_data(data))
+    return fit_for_a_line(_object({name: bytes(value) for name, value in event.items()}))
+
+
+def _redacted_data(data: bytes) -> bytes:
+    kept = {k: v for k, v in _MEMBERS.decode(data).items() if k not in _OF_DATA}
+    try:
+        return _object({k: _inside(bytes(v)) for k, v in kept.items()})
+    except RecursionError:
+        # Nested deeper than can be looked through: then nothing of it is shown.
+        return b"{}"
 
 
 def _inside(raw: bytes) -> bytes:

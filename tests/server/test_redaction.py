@@ -36,6 +36,21 @@ def test_signatures_of_reasoning_parts_are_taken_out_however_deep() -> None:
     assert content == [{"type": "reasoning", "provider": "p"}, tool]
 
 
+def test_names_spelled_anew_are_still_one_line_for_every_reader() -> None:
+    body = b'{"data":{"\\u2028":[{"\\u0085":1}],"encryptedContent":"x"}}'
+    line = redact(body).decode()
+    assert len(line.splitlines()) == 1
+    assert json.loads(line) == {"data": {"\u2028": [{"\u0085": 1}]}}
+
+
+def test_what_is_nested_too_deeply_to_look_through_is_held_back() -> None:
+    deep = b"[" * 950 + b'{"type":"reasoning","signature":"S"}' + b"]" * 950
+    event = stored("x.deep", b'{"id":"e1","data":{"deep":%b},"agentId":null}' % deep)
+    seen = shown(event)
+    assert seen is not None
+    assert json.loads(seen.body) == {"id": "e1", "data": {}, "agentId": None}
+
+
 def test_internal_events_are_not_shown() -> None:
     assert shown(stored("model.call_start", b'{"data":{}}')) is None
     event = stored("user.message", b'{"data":{}}')
