@@ -11,6 +11,8 @@ viewers behind it pull from the log. Nothing here awaits, so no viewer can hold 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -18,8 +20,9 @@ import anyio
 
 from sessionwire_schemas.cursor import NO_CHECK
 from sessionwire_server.audience import Audience, Frame, Taste
+from sessionwire_server.bell import Bell
 from sessionwire_server.entries import Head, Position
-from sessionwire_server.live_message import LiveBatch
+from sessionwire_server.live_message import LiveBatch, News
 from sessionwire_server.settings import Settings
 
 if TYPE_CHECKING:
@@ -37,7 +40,8 @@ class Channel:
         epoch: life of the numbers below; empty until the first message or read.
         head: newest place that viewers may be at, None until the first message or read.
         viewers: all of them, live or pulling.
-        idle_since: loop time at which the last viewer left.
+        bells: those who wait for news of commands or of the host.
+        idle_since: loop time at which the last viewer or bell left.
     """
 
     def __init__(self, sid: str, fan_out: FanOut) -> None:
@@ -46,6 +50,7 @@ class Channel:
         self.head: Head | None = None
         self.viewers: set[Viewer] = set()
         self.audiences: dict[Taste, Audience] = {}
+        self.bells: set[Bell] = set()
         self.idle_since = 0.0
         self.behind_at: int | None = None
         """Offset that Redis had at a head check while we had less; a hole if it still lacks."""
@@ -173,9 +178,26 @@ class Channel:
         if not self.viewers:
             self.idle_since = now
 
+    @contextmanager
+    def bell(self, wants: Callable[[News], bool]) -> Generator[Bell]:
+        """Hang up a bell for news while the block runs."""
+        bell = Bell(wants)
+        self.bells.add(bell)
+        try:
+            yield bell
+        finally:
+            self.bells.discard(bell)
+            self.idle_since = anyio.current_time()
+
+    def tell(self, news: News | None) -> None:
+        """Ring for those who want this news; for all where some may have been missed (None)."""
+        for bell in self.bells:
+            if news is None or bell.wants(news):
+                bell.ring()
+
     def is_idle_since(self, then: float) -> bool:
         """Tell whether nobody has watched since a loop time."""
-        return not self.viewers and self.idle_since <= then
+        return not self.viewers and not self.bells and self.idle_since <= then
 
     def reaches(self, position: Position) -> bool:
         """Tell whether the ring goes on from a place, or the place is the head itself."""
@@ -200,15 +222,31 @@ class Channel:
         return frames
 
     def restart(self, epoch: str, head: Head) -> None:
-        """Go over to a new epoch: the ring is void, every viewer begins anew or ends."""
+        """Go over to a new epoch: the ring is void, every viewer begins anew or ends.
+
+        Those that were opened in the new one already go on from their place.
+        """
+        is_new = epoch != self.epoch
+        self._void()
         self.epoch, self.head, self._tip = epoch, head, head
+        for viewer in tuple(self.viewers):
+            viewer.audience.live.pop(viewer, None)
+            if not (is_new and viewer.epoch == epoch):
+                viewer.reset(epoch)
+        self.wake()
+
+    def end(self) -> None:
+        """End the viewers, for the session was deleted; what comes under its name is another."""
+        for viewer in tuple(self.viewers):
+            viewer.audience.live.pop(viewer, None)
+            viewer.end("deleted")
+        self._void()
+
+    def _void(self) -> None:
+        self.epoch, self.head, self._tip, self.behind_at = "", None, None, None
         self.drop_ring()
         self._fresh.clear()
         self._broken = False
-        for viewer in tuple(self.viewers):
-            viewer.audience.live.pop(viewer, None)
-            viewer.reset(epoch)
-        self.wake()
 
     def drop_ring(self) -> None:
         """Give the ring's memory back; viewers behind the head pull from Redis instead."""

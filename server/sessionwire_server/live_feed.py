@@ -22,7 +22,7 @@ from sessionwire_server.errors import HubError
 from sessionwire_server.fan_out import FanOut
 from sessionwire_server.feed_connection import FeedConnection, Push
 from sessionwire_server.keys import FEED, live_channel, probe_channel
-from sessionwire_server.live_message import EpochMessage, decode
+from sessionwire_server.live_message import CommandNews, EpochMessage, HostNews, decode
 from sessionwire_server.publish_call import SessionDeleted
 from sessionwire_server.redis_link import RedisLink, StoreUnavailable
 from sessionwire_server.store import EventStore
@@ -162,6 +162,7 @@ class LiveFeed:
             confirmed = self._confirmed.get(channel)
             if confirmed is not None:
                 await confirmed.wait()
+            channel.tell(None)
         await self._check(watched, sure=True)
 
     def _take(self, push: Push) -> None:
@@ -199,7 +200,9 @@ class LiveFeed:
             logger.warning("unreadable live message of %s: %s", channel.sid, error)
             channel.suspect()
             return
-        if isinstance(message, EpochMessage):
+        if isinstance(message, CommandNews | HostNews):
+            channel.tell(message)
+        elif isinstance(message, EpochMessage):
             if message.deleted:
                 self.close(channel)
             else:
@@ -211,8 +214,7 @@ class LiveFeed:
 
     def close(self, channel: Channel) -> None:
         """End a session's viewers: it was deleted."""
-        for viewer in tuple(channel.viewers):
-            viewer.end("deleted")
+        channel.end()
 
     async def _tick(self, connection: FeedConnection) -> None:
         while True:

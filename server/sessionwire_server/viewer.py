@@ -129,6 +129,11 @@ class Viewer:
         self.channel.observe(opening.outlook.epoch, opening.outlook.head)
 
     @property
+    def epoch(self) -> str:
+        """The epoch of its place, empty before `begin`."""
+        return self._epoch
+
+    @property
     def is_live(self) -> bool:
         """Whether it is written to synchronously."""
         return self in self.audience.live
@@ -238,12 +243,22 @@ class Viewer:
             and self._reset_to is None
             and head is not None
             and self.position.offset == head.offset
+            and self._epoch == self.channel.epoch
+            and self._is_past_catch_up()
         )
+
+    def _is_past_catch_up(self) -> bool:
+        """Whether nothing of the catch-up, which is this viewer's own, is still to be written."""
+        return self._catch_up is None or self.position.offset >= self._catch_up.until
 
     async def _step(self) -> bytes | None:
         """Get on: bytes to write, empty for none yet, None when a heartbeat is due."""
         if self._reset_to is not None:
             return self._restart()
+        if self.channel.epoch not in ("", self._epoch):
+            # One of us has not heard of a new epoch yet: the other's numbers mean nothing.
+            self.channel.suspect()
+            return await self._moved()
         if not self.channel.reaches(self.position):
             return await (self._moved() if self._is_ahead() else self._paged())
         frames = self.channel.after(self.position, self._pages.max_bytes)
@@ -295,7 +310,7 @@ class Viewer:
         if not (page.exact or self._plan_wanted):
             self._whole_from = page.position.offset
         gap = b""
-        if page.trimmed and page.events and self._from_offset:
+        if page.trimmed and page.events and (self._from_offset or position.sequence):
             gap = self._gap(page.events[0].sequence - 1)
         data = gap + self._shown(page.events)
         self.position = page.position

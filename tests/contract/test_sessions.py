@@ -126,3 +126,24 @@ async def test_deleted_session_leaves_the_list(hub: HubProcess, session: str) ->
     for path in ("", "/events", "/export"):
         answer = await request(hub, "GET", f"/v1/sessions/{session}{path}")
         check_problem(answer, 404)
+
+
+@proves("session-delete")
+@pytest.mark.parametrize("query", ["", "control=1"])
+async def test_a_session_begun_anew_shows_nothing_of_the_deleted_one(
+    hub: HubProcess, session: str, query: str
+) -> None:
+    path = f"/v1/sessions/{session}/sse?{query}"
+    await publish(hub, session, [note("before") for _ in range(5)])
+    async with open_stream(hub, path) as stream:
+        await stream.take(6)
+        await request(hub, "DELETE", f"/v1/sessions/{session}")
+        assert (await stream.drain())[-1].json()["reason"] == "deleted"
+    await create(hub, {"id": session, "catalog": "copilot"})
+    await publish(hub, session, [note("after")])
+    async with open_stream(hub, path) as stream:
+        epoch = (await stream.next()).json()["epoch"]
+        frames = await stream.until(lambda frame: frame.event == "session.info")
+        assert [frame.json()["data"]["message"] for frame in frames] == ["after"]
+        assert frames[-1].id is not None
+        assert frames[-1].id.startswith(epoch)
