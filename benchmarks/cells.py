@@ -143,7 +143,15 @@ CELLS = (
     Cell(
         "replay",
         "replay of 10,000 durable events, 10 clients at once",
-        Load("durable", viewers=10, preload=10_000, rounds=3, batch=50, form="ndjson"),
+        Load(
+            "durable",
+            viewers=10,
+            preload=10_000,
+            rounds=3,
+            batch=50,
+            form="ndjson",
+            drain=60,
+        ),
         (FLOOR, HUB, NAIVE),
         ("wall_ms", "cpu_per_delivery"),
     ),
