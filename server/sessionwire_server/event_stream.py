@@ -1,8 +1,9 @@
 """One event stream: a response that goes on until somebody ends it (protocol.md §4).
 
 Two ways to send, chosen at run time. Under uvicorn the frames go to the server's transport, the
-request's task sleeping meanwhile; on any other ASGI server an `EventSourceResponse` pulls the same
-frames out of a generator. Replay, filters and order are the viewer's in both.
+request's task sleeping meanwhile; on any other ASGI server, and where somebody else's middleware
+holds messages back, an `EventResponse` pulls the same frames out of a generator. Replay, filters
+and order are the viewer's in both.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Final
 
 import anyio
-from sse_starlette.sse import EventSourceResponse
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from sessionwire_schemas.frames import HEARTBEAT, control_frame
 from sessionwire_server.api_keys import Principal
 from sessionwire_server.audience import Spelling, Taste, plain
 from sessionwire_server.errors import HubError
+from sessionwire_server.event_response import RAW_HEADERS, EventResponse
 from sessionwire_server.opening import Opening, open_at
 from sessionwire_server.publish_call import SessionDeleted
 from sessionwire_server.redaction import redacted_taste
@@ -32,21 +33,13 @@ from sessionwire_server.viewer import EndReason, Viewer, gap_frame
 if TYPE_CHECKING:
     from sessionwire_server.hub import Hub
 
-__all__ = ["RAW_HEADERS", "RETRY_MS", "EndReason", "EventStream", "disconnecting"]
-
-HEADERS: Final = {
-    "content-type": "text/event-stream; charset=utf-8",
-    "cache-control": "no-cache, no-transform",
-    "x-accel-buffering": "no",
-}
+__all__ = ["RETRY_MS", "EndReason", "EventStream", "disconnecting"]
 
 RETRY_MS: Final = (1_000, 3_000)
 """The client's reconnection time, drawn per connection lest a crowd come back at once."""
 CYCLE_RETRY_MS: Final = (100, 500)
 """After a planned close the hub is there; still not everybody in the same moment."""
 UNAVAILABLE: Final = 503
-
-RAW_HEADERS: Final = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 
 
 def disconnecting(reason: EndReason) -> bytes:
@@ -96,13 +89,14 @@ class EventStream:
             sender = None
             if self._hub.settings.send_mode == "auto":
                 sender = offered_transport(scope)
-            if sender is None:
-                response = EventSourceResponse(self._pulled(), ping=0, sep="\n")
-                # Ours alone: it adds a hop-by-hop `Connection`, which HTTP/2 forbids.
-                response.raw_headers = list(RAW_HEADERS)
-                await response(scope, receive, send)
-            else:
-                await self._written(sender, receive, send)
+            if sender is not None:
+                await send({"type": "http.response.start", "status": 200, "headers": RAW_HEADERS})
+                if sender.started:
+                    await self._written(sender, receive, send)
+                    return
+                # Middleware passes it on in its own time, and would everything that follows it.
+                send = _after_start(send)
+            await EventResponse(self._pulled(), self._hub.settings)(scope, receive, send)
 
     async def _catalog(self) -> str | None:
         """The session's catalog, None while Redis is away: the stream is opened all the same."""
@@ -114,7 +108,6 @@ class EventStream:
             raise
 
     async def _written(self, sender: TransportSender, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": RAW_HEADERS})
         sender.limit_silence(self._hub.settings.send_timeout_s)
         framing = sender.framing
         try:
@@ -231,6 +224,16 @@ class EventStream:
             self._hub.forget_clock(viewer)
             viewer.channel.leave(viewer, anyio.current_time())
         return self._reason()
+
+
+def _after_start(send: Send) -> Send:
+    """Send what follows a response's start that has been sent."""
+
+    async def passed_on(message: Message) -> None:
+        if message["type"] != "http.response.start":
+            await send(message)
+
+    return passed_on
 
 
 def _seconds_left(reader: Principal) -> float | None:

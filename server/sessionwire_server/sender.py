@@ -20,7 +20,7 @@ from sessionwire_server.audience import Flow, Wire, chunked, plain
 __all__ = ["TransportSender", "offer_transport", "offered_transport"]
 
 _KEY = "sessionwire.cycle"
-_NEEDED = ("transport", "flow", "disconnected", "chunked_encoding", "response_complete")
+_NEEDED = ("transport", "flow", "disconnected", "chunked_encoding", "response_started")
 
 
 class _Cycle(Protocol):
@@ -28,6 +28,7 @@ class _Cycle(Protocol):
     flow: Flow
     disconnected: bool
     chunked_encoding: bool | None
+    response_started: bool
 
 
 def offer_transport(scope: Scope, send: Send) -> None:
@@ -71,6 +72,11 @@ class TransportSender:
     def framing(self) -> Callable[[bytes], bytes]:
         """How bytes are framed for `write`: known once the response has been started."""
         return chunked if self._cycle.chunked_encoding else plain
+
+    @property
+    def started(self) -> bool:
+        """Whether the response's start has come to the server; only then may be written."""
+        return self._cycle.response_started
 
     @property
     def paused(self) -> bool:

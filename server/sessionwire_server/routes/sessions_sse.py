@@ -15,13 +15,13 @@ from functools import partial
 from typing import cast
 
 import msgspec
-from sse_starlette.sse import EventSourceResponse
 from starlette.requests import Request
 from starlette.responses import Response
 
 from sessionwire_schemas.frames import HEARTBEAT, control_frame
 from sessionwire_server.access import Principal
-from sessionwire_server.event_stream import RAW_HEADERS, RETRY_MS, EndReason, disconnecting
+from sessionwire_server.event_response import RAW_HEADERS, EventResponse
+from sessionwire_server.event_stream import RETRY_MS, EndReason, disconnecting
 from sessionwire_server.hub import Hub
 from sessionwire_server.list_changes import list_changes, list_query
 from sessionwire_server.query import Query
@@ -39,14 +39,7 @@ async def sessions_stream(request: Request) -> Response:
         head = Response()
         head.raw_headers = list(RAW_HEADERS)
         return head
-    response = EventSourceResponse(
-        _frames(hub, wanted, principal),
-        ping=0,
-        sep="\n",
-        send_timeout=hub.settings.send_timeout_s,
-    )
-    response.raw_headers = list(RAW_HEADERS)
-    return response
+    return EventResponse(_frames(hub, wanted, principal), hub.settings)
 
 
 async def _frames(
