@@ -12,6 +12,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, Self, TypeAlias, cast
 
+import anyio
 from redis import exceptions as redis_errors
 from redis.asyncio.connection import AbstractConnection, BlockingConnectionPool, parse_url
 from redis.asyncio.retry import Retry
@@ -144,8 +145,10 @@ class RedisLink:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for pool in self._pools:
-            await pool.disconnect()
+        # Also where the hub is cancelled: connections that nobody closes are a leak.
+        with anyio.move_on_after(self._timeout_s, shield=True):
+            for pool in self._pools:
+                await pool.disconnect()
 
     @contextmanager
     def _answered(self) -> Generator[None]:

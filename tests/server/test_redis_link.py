@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import time
 from pathlib import Path
@@ -183,6 +184,46 @@ async def test_a_replica_is_unavailable_for_publishes(own_redis: RedisProcess, s
         with pytest.raises(StoreUnavailable):
             await send(EventStore(link, settings), sid, durable("a"))
         assert {f.subject: f.level for f in await link.fitness()}["role"] == "error"
+
+
+GREETING = {b"HELLO": b"%1\r\n+proto\r\n:3\r\n", b"CLIENT": b"+OK\r\n"}
+
+
+@pytest.mark.parametrize(
+    ("refusal", "status"),
+    [
+        ("TRYAGAIN Multiple keys request during rehashing of slot", 503),
+        ("CLUSTERDOWN The cluster is down", 503),
+        ("MOVED 3999 127.0.0.1:6381", 503),
+        ("LOADING Redis is loading the dataset in memory", 503),
+        ("READONLY You can't write against a read only replica.", 503),
+        ("MASTERDOWN Link with MASTER is down", 503),
+        ("MISCONF Redis is configured to save RDB snapshots", 503),
+        ("NOREPLICAS Not enough good replicas to write.", 503),
+        ("BUSY Redis is busy running a script.", 503),
+        ("OOM command not allowed when used memory > 'maxmemory'.", 507),
+    ],
+    ids=lambda value: str(value).split()[0],
+)
+async def test_what_a_refusal_means(sid: str, refusal: str, status: int) -> None:
+    """A server that greets as Redis does and refuses every script."""
+
+    async def refuse(client: anyio.abc.SocketStream) -> None:
+        async with client:
+            async for data in client:
+                for name in re.findall(rb"\*\d+\r\n\$\d+\r\n([A-Z]+)\r\n", data):
+                    known = GREETING.get(name) or f"-{refusal}\r\n".encode()
+                    await client.send(known)
+
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    port = listener.extra(anyio.abc.SocketAttribute.local_port)
+    settings = Settings(redis_url=f"redis://127.0.0.1:{port}", redis_timeout_s=2)
+    async with listener, anyio.create_task_group() as group, RedisLink(settings) as link:
+        group.start_soon(listener.serve, refuse)
+        with pytest.raises(HubError) as caught:
+            await send(EventStore(link, settings), sid, durable("a"))
+        assert caught.value.status == status
+        group.cancel_scope.cancel()
 
 
 async def test_a_unix_socket_is_taken(tmp_path: Path, sid: str) -> None:
