@@ -300,10 +300,14 @@ async def test_stalled_redis_loses_and_repeats_nothing(
 async def test_dead_redis_connections_are_noticed_and_replaced(
     other: HubProcess, redis: RedisProcess, session: str
 ) -> None:
-    """The hub's flows die without FIN or RST; Redis itself is well and gets events by others."""
+    """The hub's flows die without FIN or RST; Redis itself is well and gets events by others.
+
+    Heads are not read meanwhile, so it is the probe that finds out.
+    """
+    settings = {**IMPATIENT, "head_check_s": 120}
     async with (
         FaultProxy("127.0.0.1", redis.port) as proxy,
-        hub_on(f"redis://127.0.0.1:{proxy.port}", IMPATIENT) as hub,
+        hub_on(f"redis://127.0.0.1:{proxy.port}", settings) as hub,
     ):
         publisher = Publisher(other, session)
         await publisher.one()
