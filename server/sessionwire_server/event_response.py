@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 from sessionwire_server.sender import offered_transport
 from sessionwire_server.settings import Settings
 
-__all__ = ["RAW_HEADERS", "EventResponse"]
+__all__ = ["RAW_HEADERS", "EventResponse", "told_of_the_end"]
 
 logger = logging.getLogger(__name__)
 
@@ -55,5 +55,13 @@ class EventResponse(EventSourceResponse):
             sender = offered_transport(scope)
             if sender is not None:  # else the server would wait for what it has buffered
                 sender.abort()
-                while (await receive())["type"] != "http.disconnect":
-                    pass
+                await told_of_the_end(receive)
+
+
+async def told_of_the_end(receive: Receive) -> None:
+    """Wait until the server knows, too, that a connection is gone.
+
+    A write finds out first; to leave before the server does is a fault in its eyes.
+    """
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -22,7 +22,7 @@ from sessionwire_schemas.frames import HEARTBEAT, control_frame
 from sessionwire_server.api_keys import Principal
 from sessionwire_server.audience import Spelling, Taste, plain
 from sessionwire_server.errors import HubError
-from sessionwire_server.event_response import RAW_HEADERS, EventResponse
+from sessionwire_server.event_response import RAW_HEADERS, EventResponse, told_of_the_end
 from sessionwire_server.opening import Opening, open_at
 from sessionwire_server.publish_call import SessionDeleted
 from sessionwire_server.redaction import redacted_taste
@@ -115,14 +115,16 @@ class EventStream:
                 async for data in opened:
                     sender.write(data)
                     if sender.closed:
-                        return
+                        break
             if (viewer := self._viewer) is not None and self._failed is None:
                 await _serve(viewer, sender, receive)
         finally:
             reason = self._left()
             if reason is not None and not sender.closed:
                 sender.write(framing(disconnecting(reason)))
-        if not sender.closed:
+        if sender.closed:
+            await told_of_the_end(receive)
+        else:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _pulled(self) -> AsyncGenerator[bytes, None]:

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -114,4 +115,22 @@ def test_a_list_that_is_not_read_is_let_go(redis_url: str) -> None:
             while is_held(hub.port, stuck.getsockname()[1]):
                 assert time.monotonic() < deadline, "its connection is kept"
                 time.sleep(0.05)
+        assert "ERROR" not in hub.log_text()
+
+
+def test_clients_that_reset_are_no_fault_of_the_servers(redis_url: str, sid: str) -> None:
+    """The hub finds out by a write that fails, before the server is told of the end."""
+    with running_hub(redis_url) as hub:
+        headers = {"Authorization": f"Bearer {hub.key}"}
+        head = f"GET /v1/sessions/{sid}/sse HTTP/1.1\r\nhost: x\r\nauthorization: {hub.key}\r\n\r\n"
+        with httpx2.Client(base_url=hub.url, headers=headers, timeout=DEADLINE_S) as http:
+            for _ in range(30):
+                assert http.post(f"/v1/sessions/{sid}/events", json=[EVENT] * 20).is_success
+                for _ in range(5):
+                    with socket.create_connection((hub.host, hub.port)) as rude:
+                        rude.sendall(head.encode())
+                        rude.recv(100)
+                        rude.setsockopt(
+                            socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+                        )
         assert "ERROR" not in hub.log_text()
