@@ -25,6 +25,7 @@ from sessionwire_server.ingest import batch_too_large
 from sessionwire_server.list_changes import list_changes, list_query
 from sessionwire_server.minting import rfc3339
 from sessionwire_server.opening import Opening, open_at
+from sessionwire_server.publish_call import SessionDeleted
 from sessionwire_server.publishing import verdict_members
 from sessionwire_server.query import Query
 from sessionwire_server.raw_path import checked_session_id
@@ -142,8 +143,7 @@ async def subscribe(connection: Connection, params: bytes) -> Answer:
     request = StreamRequest.read(Headers({}), _query(given), hub.settings.default_from)
     with ExitStack() as held:
         held.enter_context(hub.watching(sid))
-        catalog = (await hub.store.look(sid)).catalog
-        shown = request.filter(catalog or "copilot")
+        shown = request.filter(await _catalog(connection, sid))
         viewer = _viewer(connection, sid, shown)
         held.callback(_leave, viewer)
         result = await _opened(connection, viewer, request, shown)
@@ -151,6 +151,14 @@ async def subscribe(connection: Connection, params: bytes) -> Answer:
     connection.subscriptions[sid] = subscription
     begin = partial(connection.deliver, sid, subscription)
     return Answer(result, partial(connection.beside, begin))
+
+
+async def _catalog(connection: Connection, sid: str) -> str:
+    try:
+        return (await connection.desk.hub.store.look(sid)).catalog or "copilot"
+    except SessionDeleted as error:
+        # Where a stream says 204: it will never work again.
+        raise HubError(410, "session_deleted", f"the session {sid!r} is deleted") from error
 
 
 def _viewer(connection: Connection, sid: str, shown: Filter) -> Viewer:
