@@ -23,6 +23,7 @@ from sessionwire_server.audience import Wire
 from sessionwire_server.rpc_spelling import line, text_frame
 
 __all__ = [
+    "CLOSE_S",
     "AsgiOutlet",
     "Gone",
     "Outlet",

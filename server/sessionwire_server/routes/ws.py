@@ -17,7 +17,7 @@ from sessionwire_server.desk import Desk
 from sessionwire_server.errors import HubError
 from sessionwire_server.problems import problem
 from sessionwire_server.ws_connection import Connection
-from sessionwire_server.ws_sender import AsgiOutlet, TransportOutlet, offered_outlet
+from sessionwire_server.ws_sender import CLOSE_S, AsgiOutlet, TransportOutlet, offered_outlet
 
 __all__ = ["upgrade", "websocket"]
 
@@ -78,7 +78,8 @@ def _outlet(desk: Desk, websocket: WebSocket) -> TransportOutlet | AsgiOutlet:
     if settings.send_mode == "auto":
         outlet = offered_outlet(websocket, settings.send_timeout_s)
         if outlet is not None:
-            outlet.limit_silence(settings.send_timeout_s)
+            # The kernel is the last to give up: the close behind what is buffered has its time.
+            outlet.limit_silence(settings.send_timeout_s + CLOSE_S)
             return outlet
     return AsgiOutlet(websocket, settings.send_timeout_s)
 
