@@ -161,6 +161,28 @@ REQUIREMENTS: dict[str, Requirement] = {
         },
     ),
     **_table(
+        "7 WebSocket",
+        {
+            "ws-subscribe": "A subscription answers, replays in order and goes on live.",
+            "ws-same": "SSE and WebSocket give the same events with the same cursors.",
+            "ws-switch": "Switching between them with a cursor loses and doubles nothing.",
+            "ws-many": "One connection follows many sessions and lets go of any of them.",
+            "ws-publish": "Publishing is what it is over HTTP: all or nothing, as written.",
+            "ws-list": "The session list is the one of the stream.",
+            "ws-rpc": "JSON-RPC 2.0 is spoken whole: batches, notifications, ids, errors.",
+            "ws-errors": "What is refused names its code and ends nothing.",
+            "ws-deleted": "The end of the only session closes with 4504, of one among many not.",
+            "ws-reset": "A new epoch is told, and delivery begins at the oldest kept.",
+            "ws-access": "Keys, tickets, the cookie and authenticate open it; others get 4500.",
+            "ws-origin": "A page that is not listed is refused with 403.",
+            "ws-limits": "Sessions, calls, messages and connections have limits of their own.",
+            "ws-ends": "Cycling, draining and an expired token are told before the close.",
+            "ws-slow": "A slow reader costs constant memory, delays nobody and ends with 4001.",
+            "ws-dead": "A peer that answers no ping is ended.",
+            "ws-fuzz": "No message makes the hub fail: never a 1011, never a silent end.",
+        },
+    ),
+    **_table(
         "Failure",
         {
             "redis-restart": "Redis restarted: streams stay, publishes get 503, nothing is lost.",
