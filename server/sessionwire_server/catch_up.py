@@ -8,9 +8,10 @@ ephemeral events up to a place are shown, and as what; durable ones always are.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import msgspec
+from msgspec.structs import replace
 
 from sessionwire_schemas.catalog import Catalog, DeltaRule
 from sessionwire_server.entries import OpenMessage, StoredEvent

@@ -8,10 +8,10 @@ store always has the whole event; this is about who is shown it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from sessionwire_schemas.catalog import CATALOGS
 from sessionwire_server.audience import Dialect, Filter, Taste

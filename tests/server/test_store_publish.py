@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from sessionwire_schemas.cursor import NO_CHECK, check_of
 from sessionwire_server.entries import Entry, Position, Verdict
