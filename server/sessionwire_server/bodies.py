@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
 from sessionwire_server.errors import HubError
+from sessionwire_server.raw_json import parse
 
 __all__ = ["Kind", "body_kind", "read_body", "read_model", "read_model_and_bytes"]
 
@@ -96,6 +97,7 @@ async def read_model_and_bytes(request: Request, model: type[Model]) -> tuple[Mo
         body = b"{}"
     elif body_kind(request) != "json":
         raise HubError(415, "unsupported_media_type", "send application/json")
+    parse(body.strip())  # pydantic takes NaN and Infinity for numbers
     try:
         return model.model_validate_json(body), body
     except ValidationError as exc:

@@ -113,6 +113,18 @@ async def test_list_stream_gives_a_snapshot_then_changes(hub: HubProcess, sessio
         await stream.until(lambda frame: other in (frame.data or ""))
 
 
+@proves("session-list-stream")
+async def test_a_title_is_one_line_for_every_reader_of_the_list(
+    hub: HubProcess, session: str
+) -> None:
+    title = "one\u2028two\u2029three\u0085four\nfive"
+    await create(hub, {"id": session, "title": title})
+    async with open_stream(hub, f"/v1/sessions/sse?q={session}") as stream:
+        frame = (await stream.until("snapshot"))[-1]
+    assert len(frame.raw.decode().splitlines()) == 3
+    assert [each["title"] for each in frame.json()["data"]] == [title]
+
+
 @proves("session-delete")
 async def test_deleted_session_leaves_the_list(hub: HubProcess, session: str) -> None:
     await create(hub, {"id": session, "title": f"gone {session}"})

@@ -60,6 +60,8 @@ async def test_an_id_is_minted_where_none_is_given(client: httpx2.AsyncClient) -
         ([], 422, "invalid_body", ""),
         ("{", 400, "malformed_json", None),
         ('{"title": "\\ud800"}', 400, "malformed_json", None),
+        ('{"metadata": {"n": NaN}}', 400, "malformed_json", None),
+        ('{"metadata": {"n": 1e999, "m": -Infinity}}', 400, "malformed_json", None),
     ],
     ids=lambda value: json.dumps(value)[:40],
 )

@@ -25,6 +25,7 @@ from sessionwire_server.event_stream import RETRY_MS, EndReason, disconnecting
 from sessionwire_server.hub import Hub
 from sessionwire_server.list_changes import list_changes, list_query
 from sessionwire_server.query import Query
+from sessionwire_server.raw_json import fit_for_a_line
 from sessionwire_server.session_index import SessionQuery
 
 __all__ = ["sessions_stream"]
@@ -66,4 +67,5 @@ def _patience(hub: Hub, expires_at: float | None) -> float:
 
 
 def _frame(name: str, data: object) -> bytes:
-    return b"event: %b\ndata: %b\n\n" % (name.encode(), msgspec.json.encode(data))
+    line = fit_for_a_line(msgspec.json.encode(data))
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), line)
