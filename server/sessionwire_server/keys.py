@@ -10,7 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["FEED", "SESSIONS", "SWEEP", "SessionKeys", "live_channel", "probe_channel"]
+__all__ = ["DEADLINES", "FEED", "SESSIONS", "SWEEP", "SessionKeys", "live_channel", "probe_channel"]
+
+DEADLINES: Final = "sw:deadlines"
+"""ZSET: session id, score = Unix milliseconds at which something of it is due."""
 
 SESSIONS: Final = "sw:sessions"
 """ZSET: session id, score = Unix milliseconds of its last change."""
@@ -41,6 +44,8 @@ class SessionKeys:
     commands: str
     receipts: str
     presence: str
+    due: str
+    finished: str
     live: str
 
     @classmethod
@@ -63,7 +68,13 @@ class SessionKeys:
             self.commands,
             self.receipts,
             self.presence,
+            self.due,
+            self.finished,
         )
+
+    def steering(self) -> tuple[str, ...]:
+        """Name the keys of the commands, in the order in which their scripts take them."""
+        return (self.meta, self.commands, self.receipts, self.due, self.finished)
 
 
 def live_channel(sid: str) -> str:

@@ -215,6 +215,7 @@ class LiveFeed:
     def close(self, channel: Channel) -> None:
         """End a session's viewers: it was deleted."""
         channel.end()
+        channel.tell(None)
 
     async def _tick(self, connection: FeedConnection) -> None:
         while True:

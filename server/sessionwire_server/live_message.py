@@ -1,18 +1,28 @@
-"""The message that a publish sends over the session's live channel, and its two siblings. Pure.
+"""The message that a publish sends over the session's live channel, and its siblings. Pure.
 
 A batch is one line about the batch, one line of six words an event, and the bodies end to end. The
 words hold no spaces by their own grammar, so splitting is parsing. The writing half is
-`lua/publish.lua`.
+`lua/publish.lua`. News of commands and of the host carry no body: whoever wants it reads.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
 from urllib.parse import unquote
 
 from sessionwire_server.entries import StoredEvent
 
-__all__ = ["EpochMessage", "LiveBatch", "decode"]
+__all__ = [
+    "CommandChange",
+    "CommandNews",
+    "EpochMessage",
+    "HostNews",
+    "LiveBatch",
+    "LiveMessage",
+    "News",
+    "decode",
+]
 
 _WORDS = 6
 
@@ -41,11 +51,38 @@ class EpochMessage:
     deleted: bool
 
 
-def decode(data: bytes) -> LiveBatch | EpochMessage:
+class CommandChange(NamedTuple):
+    """Command number `n` is in another state now."""
+
+    n: int
+    status: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommandNews:
+    """Commands came or changed."""
+
+    changes: tuple[CommandChange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HostNews:
+    """A host attached under a `lease`, or the holder of that lease is gone."""
+
+    lease: int
+    connected: bool
+
+
+News: TypeAlias = CommandNews | HostNews
+LiveMessage: TypeAlias = LiveBatch | EpochMessage | News
+
+
+def decode(data: bytes) -> LiveMessage:
     """Read a message of a live channel.
 
     Raises:
-        ValueError: the bytes are none of the three kinds; the reader treats it as a lost message.
+        ValueError: the bytes are of no known kind; the reader treats it as a lost message.
     """
     head, _, rest = data.partition(b"\n")
     words = head.decode().split(" ")
@@ -53,7 +90,16 @@ def decode(data: bytes) -> LiveBatch | EpochMessage:
         return _batch(words, rest)
     if words[0] in ("x", "r"):
         return EpochMessage(words[1], deleted=words[0] == "x")
+    if words[0] == "c":
+        return CommandNews(tuple(map(_change, rest.decode().splitlines())))
+    if words[0] == "h":
+        return HostNews(int(words[2]), words[3] == "1")
     raise ValueError(f"unknown live message {head[:80]!r}")
+
+
+def _change(line: str) -> CommandChange:
+    n, status, command_id = line.split(" ")
+    return CommandChange(int(n), status, command_id)
 
 
 def _batch(head: list[str], rest: bytes) -> LiveBatch:

@@ -94,6 +94,11 @@ class Settings(BaseModel):
     max_viewers_per_session: int = Field(default=10_000, ge=1)
     max_connections_per_token: int = Field(default=20_000, ge=1)
 
+    commands_max: int = Field(default=1_000, ge=1)
+    """Commands of one session that may wait for its host; answers to prompts are exempt."""
+    host_lease_s: float = Field(default=30, gt=0)
+    """How long a session's host stays the host without a sign of its stream."""
+
     list_scan_s: float = Field(default=5, gt=0)
     max_scans: int = Field(default=4, ge=1)
     redis_timeout_s: float = Field(default=5, gt=0)
