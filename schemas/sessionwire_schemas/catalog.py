@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from sessionwire_schemas import _tables
 from sessionwire_schemas.deltas import CLOSERS, DELTAS, EVERY_MESSAGE, CloseRule, DeltaRule
@@ -29,9 +29,11 @@ __all__ = [
     "CATALOGS",
     "COPILOT",
     "EVERRUNS",
+    "NO_EFFECTS",
     "Catalog",
     "CatalogName",
     "DeltaRule",
+    "Effects",
     "EphemeralRule",
     "Pair",
     "TypeInfo",
@@ -40,6 +42,7 @@ __all__ = [
 
 CatalogName = Literal["copilot", "everruns"]
 EphemeralRule = Literal["always", "optional", "never"]
+Status: TypeAlias = Literal["", "active", "idle"]
 
 _REWIND: Final = "session.snapshot_rewind"
 
@@ -75,6 +78,31 @@ class TypeInfo:
         return typed.model_of(self.catalog, self.name)
 
 
+class Effects(NamedTuple):
+    """What an event does to its session, beside being one event more of it.
+
+    Each member is what the `Catalog` method in its description returns.
+    """
+
+    last_key: str = ""
+    """`last_key`: key under which the event is a last value."""
+    message_key: str = ""
+    """`message_key`: for a delta, key of the message it belongs to."""
+    closes: tuple[str, ...] = ()
+    """`closes`: message keys that it replaces; `("*",)` closes every open message."""
+    rewind_to: str = ""
+    """`rewind_to`: `upToEventId` of a rewind."""
+    status: Status = ""
+    """`status_after`: new status of the session, empty for no change."""
+    title: str | None = None
+    """`title_of`: new title of the session."""
+    steerable: bool | None = None
+    """`steerable_after`: whether it takes commands from now on, None for no change."""
+
+
+NO_EFFECTS: Final = Effects()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Catalog:
     """A named set of event types and their rules. There are two: `COPILOT` and `EVERRUNS`.
@@ -91,12 +119,41 @@ class Catalog:
     turn_start_type: str
     pairs: tuple[Pair, ...]
     _lasts: Mapping[str, str]
-    _statuses: Mapping[str, str]
+    _statuses: Mapping[str, Status]
     _title_type: str
     _deltas: Mapping[str, DeltaRule]
     _closers: Mapping[str, tuple[CloseRule, ...]]
     _secrets: Mapping[str, tuple[str, ...]]
     _steering: frozenset[str]
+    _acting: frozenset[str] = field(init=False)
+    """Types that may have effects, and are no deltas."""
+
+    def __post_init__(self) -> None:
+        tables = (self._lasts, self._statuses, self._closers, self._steering)
+        acting = frozenset[str]().union(*tables, (self._title_type, _REWIND))
+        object.__setattr__(self, "_acting", acting)
+
+    def effects(
+        self, type: str, data: object, *, agent_id: object = None, context: object = None
+    ) -> Effects:
+        """Return all that an event does, as the methods below tell it one by one.
+
+        Most types do nothing and most events are deltas, which belong to a message and do no more:
+        they cost one look-up.
+        """
+        delta = self._deltas.get(type)
+        if delta is not None:
+            return Effects(message_key=delta.key(data))
+        if type not in self._acting:
+            return NO_EFFECTS
+        return Effects(
+            last_key=self.last_key(type, data, agent_id),
+            closes=self.closes(type, data, context),
+            rewind_to=self.rewind_to(type, data),
+            status=self.status_after(type),
+            title=self.title_of(type, data),
+            steerable=self.steerable_after(type, data),
+        )
 
     def is_ephemeral(self, type: str, flag: bool | None) -> bool:
         """Decide whether the hub keeps an event out of the log.
@@ -154,9 +211,9 @@ class Catalog:
         keys = tuple(dict.fromkeys(key for rule in rules for key in rule.keys(data, context)))
         return (EVERY_MESSAGE,) if EVERY_MESSAGE in keys else keys
 
-    def status_after(self, type: str) -> Literal["", "active", "idle"]:
+    def status_after(self, type: str) -> Status:
         """Return the session's status after an event of this type, "" for no change."""
-        return cast('Literal["", "active", "idle"]', self._statuses.get(type, ""))
+        return self._statuses.get(type, "")
 
     def title_of(self, type: str, data: object) -> str | None:
         """Return the session's new title, None for no change."""
@@ -284,8 +341,8 @@ def detect(envelope: Mapping[str, object]) -> CatalogName | None:
 
     Returns: None if nothing says.
     """
-    everruns = not envelope.keys().isdisjoint(("ts", "session_id", "context"))
-    copilot = not envelope.keys().isdisjoint(("timestamp", "parentId"))
+    everruns = "ts" in envelope or "session_id" in envelope or "context" in envelope
+    copilot = "timestamp" in envelope or "parentId" in envelope
     if everruns != copilot:
         return "everruns" if everruns else "copilot"
     name = envelope.get("type")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessionwire_schemas.catalog import CATALOGS, COPILOT, EVERRUNS, detect
+from sessionwire_schemas.catalog import CATALOGS, COPILOT, EVERRUNS, Effects, detect
 from sessionwire_schemas.paths import MAX_ITEMS, MAX_KEY_BYTES
 from tests.schemas.corpus import NAMES, data_model, events
 
@@ -283,11 +283,35 @@ def test_no_rule_raises_on_any_json(
     assert all(len(key.encode()) <= bound for key in keys if key != event_type)
     assert isinstance(catalog.title_of(event_type, payload), str | None)
     assert isinstance(catalog.rewind_to(event_type, payload), str)
-    catalog.status_after(event_type)
+    assert catalog.effects(event_type, payload, agent_id=agent, context=context) == (
+        *keys[:2],
+        keys[2:],
+        catalog.rewind_to(event_type, payload),
+        catalog.status_after(event_type),
+        catalog.title_of(event_type, payload),
+        catalog.steerable_after(event_type, payload),
+    )
     catalog.secrets(event_type)
     catalog.delta_rule(event_type)
     if isinstance(payload, dict):
         assert detect(cast("dict[str, object]", payload)) in (*NAMES, None)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_effects_are_all_that_the_rules_tell_one_by_one(name: str) -> None:
+    catalog = CATALOGS[name]
+    for event in events(name):
+        kind, data = event["type"], event["data"]
+        agent, context = event.get("agentId"), event.get("context")
+        assert catalog.effects(kind, data, agent_id=agent, context=context) == Effects(
+            catalog.last_key(kind, data, agent),
+            catalog.message_key(kind, data),
+            catalog.closes(kind, data, context),
+            catalog.rewind_to(kind, data),
+            catalog.status_after(kind),
+            catalog.title_of(kind, data),
+            catalog.steerable_after(kind, data),
+        )
 
 
 @pytest.mark.parametrize("name", NAMES)
