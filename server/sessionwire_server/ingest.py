@@ -25,6 +25,10 @@ from sessionwire_server.validation import Validation
 
 __all__ = ["Batch", "Ingest"]
 
+MAX_TITLE: Final = 2_000
+"""Characters of a title that the session is listed with, as many as it may be created with. The
+event keeps all of it."""
+
 _Hole: TypeAlias = Literal["", "sequence", "parent"]
 
 _TOOL_NAME: Final[Mapping[CatalogName, str]] = {"copilot": "toolName", "everruns": "tool_name"}
@@ -161,7 +165,7 @@ class Batch:
             closes=catalog.closes(name, data, event.get("context")),
             rewind_to=catalog.rewind_to(name, data),
             status=catalog.status_after(name),
-            title=catalog.title_of(name, data),
+            title=_bounded(catalog.title_of(name, data)),
             steerable=catalog.steerable_after(name, data),
         )
 
@@ -201,6 +205,10 @@ class Batch:
         if not durable:
             return raw, "", b""
         return raw[:-1] + b',"sequence":', "sequence", b"}"
+
+
+def _bounded(title: str | None) -> str | None:
+    return title if title is None else title[:MAX_TITLE]
 
 
 def _insert(raw: bytes, mint: list[bytes]) -> bytes:

@@ -157,6 +157,9 @@ def test_what_the_store_needs_is_read_from_the_event() -> None:
     title = {**COPILOT, "type": "session.title_changed", "data": {"title": "New"}}
     (entry,) = prepare(title).entries
     assert (entry.title, entry.last_key, entry.durable) == ("New", "session.title_changed", False)
+    (entry,) = prepare({**title, "data": {"title": "x" * 2**20}}).entries
+    assert entry.title == "x" * 2_000, "every list of sessions carries it"
+    assert len(entry.head + entry.tail) > 2**20
 
 
 def test_an_event_may_be_ephemeral_by_its_own_flag() -> None:
