@@ -153,6 +153,7 @@ REQUIREMENTS: dict[str, Requirement] = {
             "scopes": "A missing scope is 403.",
             "patterns": "A session outside the key's patterns is 404.",
             "tickets": "A ticket opens a stream in a browser and can do no more than its maker.",
+            "token-end": "A stream ends at the moment its token does, and says so.",
             "query-secrets": "Tokens in a query never reach the log.",
             "cors": "Listed origins are allowed, on errors too; others are not.",
             "sign-in": "The cookie of the sign-in needs an own or listed Origin to write.",
