@@ -337,20 +337,22 @@ async def test_resets_between_hub_and_redis_lose_and_repeat_nothing(
     ):
         publisher = Publisher(hub, session)
         await publisher.one()
-        async with anyio.create_task_group() as group:
 
-            async def cut() -> None:
-                for _ in range(12):
-                    await anyio.sleep(0.4)
-                    proxy.reset_all()
+        async def cut() -> None:
+            for _ in range(12):
+                await anyio.sleep(0.4)
+                proxy.reset_all()
 
-            async def pour() -> None:
-                for n in range(300):
-                    await publisher.batch([delta(f"m{n}", "x"), note(str(n))])
-                    await anyio.sleep(0.01)
+        async def pour() -> None:
+            for n in range(300):
+                await publisher.batch([delta(f"m{n}", "x"), note(str(n))])
+                await anyio.sleep(0.01)
 
-            group.start_soon(cut)
-            group.start_soon(pour)
+        async with Watcher(hub, session) as there:
+            async with anyio.create_task_group() as group:
+                group.start_soon(cut)
+                group.start_soon(pour)
+            await there.sees(publisher.ids)
         async with Watcher(hub, session) as late:
             await late.sees(publisher.ids)
         assert len(set(publisher.ids)) == len(publisher.ids) == 301
