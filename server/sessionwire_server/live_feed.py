@@ -48,6 +48,8 @@ class LiveFeed:
         self._fan_out = fan_out
         self._settings = fan_out.settings
         self._probe = probe_channel(hub_id)
+        self._listening = anyio.Event()
+        """Redis has confirmed the probe's own channel."""
         self._connection: FeedConnection | None = None
         self._names: dict[bytes, Channel] = {}
         self._confirmed: dict[Channel, anyio.Event] = {}
@@ -146,6 +148,7 @@ class LiveFeed:
             if confirmed.is_set():  # those who still wait keep their event
                 self._confirmed[channel] = anyio.Event()
         self._leaving.clear()
+        self._listening = anyio.Event()
         self._connection = connection
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._take_over, connection)
@@ -158,6 +161,9 @@ class LiveFeed:
         """Subscribe to everything watched, then find out what was missed."""
         watched = list(self._fan_out.channels.values())
         await connection.subscribe([self._probe, *(live_channel(c.sid) for c in watched)])
+        # Probed at once: nobody is to wait for readiness longer than it takes to prove it.
+        await self._listening.wait()
+        await self._prove(anyio.current_time())
         for channel in watched:
             confirmed = self._confirmed.get(channel)
             if confirmed is not None:
@@ -179,6 +185,8 @@ class LiveFeed:
             channel = self._names.get(name)
             if channel is not None:
                 self._confirmed[channel].set()
+            elif name == self._probe.encode():
+                self._listening.set()
         elif kind == b"sunsubscribe":
             self._left(name)
 
