@@ -12,6 +12,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from sessionwire_schemas.catalog import NO_EFFECTS, Effects
+
 __all__ = [
     "Entry",
     "Head",
@@ -75,20 +77,8 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     members: bytes = b""
     """JSON object of the members that list filters ask for
     (`turn_id exec_id trace_id tags tool_name`), only those present; empty for none."""
-    last_key: str = ""
-    """Key under which this is a last value (`session.title_changed`, `…|<serverName>`)."""
-    message_key: str = ""
-    """For a delta: key of the message it belongs to."""
-    closes: tuple[str, ...] = ()
-    """Message keys that this event replaces; `("*",)` closes every open message."""
-    rewind_to: str = ""
-    """`upToEventId` of a rewind."""
-    status: str = ""
-    """New status of the session (`active`, `idle`), empty for no change."""
-    title: str | None = None
-    """New title of the session."""
-    steerable: bool | None = None
-    """Whether the session takes commands from now on, None for no change."""
+    effects: Effects = NO_EFFECTS
+    """What it does to its session."""
 
 
 class Verdict(NamedTuple):

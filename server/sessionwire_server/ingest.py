@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias, cast
 
 import msgspec
 
-from sessionwire_schemas.catalog import Catalog, CatalogName
+from sessionwire_schemas.catalog import Catalog, CatalogName, Effects
 from sessionwire_schemas.cursor import check_of
 from sessionwire_server import envelope, minting
 from sessionwire_server.entries import Entry
@@ -137,11 +137,9 @@ class Batch:
     def _entry(self, raw: bytes, event: Event, catalog: Catalog) -> Entry:
         """Build the entry; what is minted is put into `event` as well, for the schema."""
         name: str = event["type"]
-        data: Event = event["data"]
         durable = not catalog.is_ephemeral(name, event.get("ephemeral"))
         minted = "id" not in event
-        secrets = catalog.secrets(name)
-        for path in secrets:
+        for path in catalog.secrets(name):
             raw = cut(raw, ("data", *path.split(".")))
         if catalog.name == "everruns":
             head, hole, tail = self._everruns(raw, event, durable=durable)
@@ -160,13 +158,7 @@ class Batch:
             minted=minted,
             at_ms=max(minting.milliseconds(at) or 0, 0),
             members=_filter_members(event, catalog) if durable else b"",
-            last_key=catalog.last_key(name, data, event.get("agentId")),
-            message_key=catalog.message_key(name, data),
-            closes=catalog.closes(name, data, event.get("context")),
-            rewind_to=catalog.rewind_to(name, data),
-            status=catalog.status_after(name),
-            title=_bounded(catalog.title_of(name, data)),
-            steerable=catalog.steerable_after(name, data),
+            effects=_effects(event, catalog),
         )
 
     def _copilot(self, raw: bytes, event: Event) -> tuple[bytes, _Hole, bytes]:
@@ -207,8 +199,13 @@ class Batch:
         return raw[:-1] + b',"sequence":', "sequence", b"}"
 
 
-def _bounded(title: str | None) -> str | None:
-    return title if title is None else title[:MAX_TITLE]
+def _effects(event: Event, catalog: Catalog) -> Effects:
+    effects = catalog.effects(
+        event["type"], event["data"], agent_id=event.get("agentId"), context=event.get("context")
+    )
+    if effects.title is None:
+        return effects
+    return effects._replace(title=effects.title[:MAX_TITLE])
 
 
 def _insert(raw: bytes, mint: list[bytes]) -> bytes:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import anyio
 
+from sessionwire_schemas.catalog import Effects
 from sessionwire_schemas.cursor import check_of
 from sessionwire_server.entries import Entry, Page, Position, StoredEvent, Verdict
 from sessionwire_server.redis_link import RedisLink
@@ -36,7 +37,8 @@ def delta(event_id: str, message: str, text: str = "x") -> Entry:
 def _entry(event_id: str, is_durable: bool, body: bytes, members: dict[str, Any]) -> Entry:
     kind = members.pop("type", "assistant.message" if is_durable else "assistant.message_delta")
     check = check_of(event_id)
-    return Entry(event_id, kind, is_durable, check, body, **members)
+    effects = {name: members.pop(name) for name in Effects._fields if name in members}
+    return Entry(event_id, kind, is_durable, check, body, effects=Effects(**effects), **members)
 
 
 async def send(store: EventStore, sid: str, *entries: Entry) -> list[Verdict]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessionwire_schemas.catalog import CatalogName
+from sessionwire_schemas.catalog import CatalogName, Effects
 from sessionwire_schemas.cursor import check_of
 from sessionwire_server.entries import Entry
 from sessionwire_server.errors import HubError
@@ -150,15 +150,16 @@ def test_what_the_store_needs_is_read_from_the_event() -> None:
     delta = {**COPILOT, "type": "assistant.message_delta", "ephemeral": True}
     delta["data"] = {"messageId": "m", "deltaContent": "x"}
     (entry,) = prepare(delta).entries
-    assert (entry.durable, entry.message_key) == (False, "assistant.message|m")
+    assert (entry.durable, entry.effects.message_key) == (False, "assistant.message|m")
     assert entry.members == b""
     (entry,) = prepare({**COPILOT, "type": "user.message", "data": {"content": "x"}}).entries
-    assert entry.status == "active"
+    assert entry.effects.status == "active"
     title = {**COPILOT, "type": "session.title_changed", "data": {"title": "New"}}
     (entry,) = prepare(title).entries
-    assert (entry.title, entry.last_key, entry.durable) == ("New", "session.title_changed", False)
+    assert entry.effects == Effects(last_key="session.title_changed", title="New")
+    assert not entry.durable
     (entry,) = prepare({**title, "data": {"title": "x" * 2**20}}).entries
-    assert entry.title == "x" * 2_000, "every list of sessions carries it"
+    assert entry.effects.title == "x" * 2_000, "every list of sessions carries it"
     assert len(entry.head + entry.tail) > 2**20
 
 
@@ -168,7 +169,7 @@ def test_an_event_may_be_ephemeral_by_its_own_flag() -> None:
     rewind = {**COPILOT, "type": "session.snapshot_rewind", "ephemeral": True}
     rewind["data"] = {"upToEventId": UUID, "eventsRemoved": 1}
     (entry,) = prepare(rewind).entries
-    assert (entry.durable, entry.rewind_to) == (True, UUID)
+    assert (entry.durable, entry.effects.rewind_to) == (True, UUID)
 
 
 def test_secrets_are_cut_out_also_where_a_repeated_name_hides_them() -> None:

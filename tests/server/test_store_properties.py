@@ -38,10 +38,10 @@ class Model:
         return sum(is_durable for _, is_durable, _, _ in self.events)
 
     def add(self, entry: Entry) -> None:
-        if entry.rewind_to:
+        if entry.effects.rewind_to:
             names = [name for name, *_ in self.events]
-            if entry.rewind_to in names:
-                self.hidden.update(names[names.index(entry.rewind_to) :])
+            if entry.effects.rewind_to in names:
+                self.hidden.update(names[names.index(entry.effects.rewind_to) :])
         number = self.sequence + entry.durable
         self.events.append((entry.id, entry.durable, number, len(self.events) + 1))
 
