@@ -280,11 +280,16 @@ def test_check_shows_the_settings_but_no_secret(redis_url: str, tmp_path: Path) 
     env = environment(tmp_path, SESSIONWIRE_KEY="hunter3", SESSIONWIRE_DRAIN_S="7")
     away = run("check", "--redis-url", secret, env=env)
     assert away.returncode == 5
+    assert away.stderr.count(b"\n") == 1
+    socket = f"unix://{tmp_path}/redis.sock?db=1&password=hunter4"
+    beside = run("check", "--redis-url", socket, env=env)
+    assert beside.returncode == 5
+    assert f"unix://{tmp_path}/redis.sock?db=1&password=********" in beside.stdout.decode()
     fit = run("check", "--redis-url", redis_url, env=env)
     assert fit.returncode == 0, fit.stderr
     shown = fit.stdout.decode()
     assert "drain_s                    7" in shown
     assert "version: " in shown
-    for text in (away.stdout, away.stderr, fit.stdout, fit.stderr):
+    for text in (x for done in (away, beside, fit) for x in (done.stdout, done.stderr)):
         assert b"hunter" not in text
     assert "********" in away.stdout.decode()

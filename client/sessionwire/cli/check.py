@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import re
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, cast
@@ -29,6 +31,8 @@ def check(redis_url: RedisUrl = None, data_dir: DataDir = None) -> None:
     """
     with hub_half("check"):
         import_module("sessionwire_server.redis_link")
+    # What a hub would log is told as a finding or as the one line of an error.
+    logging.getLogger("sessionwire_server").addHandler(logging.NullHandler())
     settings = read_settings(redis_url=redis_url, data_dir=data_dir)
     for name, value in shown(settings).items():
         sys.stdout.write(f"{name:<26} {value}\n")
@@ -55,11 +59,12 @@ def _spelled(value: object) -> str:
 
 
 def _masked(url: str) -> str:
+    """Mask the passwords of a URL: before the host, and in the query, as unix sockets have them."""
     parts = urlsplit(url)
-    if parts.password is None:
-        return url
-    netloc = f"{parts.username or ''}:{MASK}@{parts.netloc.rpartition('@')[2]}"
-    return parts._replace(netloc=netloc).geturl()
+    if parts.password is not None:
+        netloc = f"{parts.username or ''}:{MASK}@{parts.netloc.rpartition('@')[2]}"
+        url = url.replace(parts.netloc, netloc, 1)
+    return re.sub(r"(?i)([?&]\w*password=)[^&]*", rf"\g<1>{MASK}", url)
 
 
 def _findings(settings: Settings) -> list[Finding]:
