@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import Frame
 
 __all__ = ["WebSocketProtocol"]
 
@@ -25,6 +26,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._late_pong = b""
+        self._parts = bytearray()
 
     def shutdown(self) -> None:
         """Leave an open connection to the hub, which drains it with a farewell and 4000."""
@@ -55,10 +57,19 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             self.queue.put_nowait({"type": "websocket.disconnect", "code": 1006, "reason": ""})
             self.loop.call_later(CUT_S, self.transport.abort)
 
+    def handle_cont(self, event: Frame) -> None:
+        """Join the parts of a message as they come: many small ones must not cost more than one."""
+        for first in self.frames:
+            self._parts = bytearray(first)
+        self.frames = []
+        self._parts += event.data
+        if event.fin:
+            self.frames, self._parts = [bytes(self._parts)], bytearray()
+            self.send_receive_event_to_app()
+
     def send_receive_event_to_app(self) -> None:
         """Close with 1007 what is no UTF-8; whatever a client sends is no fault of the hub's."""
         if self.curr_msg_data_type == "text":
-            self.frames = [b"".join(self.frames)]
             try:
                 self.frames[0].decode()
             except UnicodeDecodeError:
