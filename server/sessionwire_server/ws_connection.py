@@ -31,7 +31,7 @@ from sessionwire_server.event_stream import CYCLE_RETRY_MS, RETRY_MS
 from sessionwire_server.rpc_call import Call, Fault, fault_of, read_message
 from sessionwire_server.viewer import EndReason
 from sessionwire_server.ws_methods import AUTHENTICATE, METHODS, Answer
-from sessionwire_server.ws_sender import AsgiOutlet, Gone, Slow, TransportOutlet
+from sessionwire_server.ws_sender import CLOSE_S, AsgiOutlet, Gone, Slow, TransportOutlet
 from sessionwire_server.ws_subscription import Subscription
 
 __all__ = ["Connection"]
@@ -59,8 +59,8 @@ STRANGER_BYTES: Final = 64 * 1024
 """A message of somebody who has not said who it is."""
 PULLERS: Final = 4
 """Sessions of one connection that catch up at once; each holds about two pages while it does."""
-CLOSE_S: Final = 2.0
-"""How long a full socket may hold up the close."""
+LAST_WORDS_S: Final = 2.0
+"""How long a full socket may hold up the close, unless it is closed because it is full."""
 
 
 class Connection:
@@ -129,6 +129,11 @@ class Connection:
             self._ending = reason
         self._wake()
 
+    def _give_up(self) -> None:
+        if self._ending is None:
+            self.desk.hub.fan_out.stats.slow_closed += 1
+        self.end("slow")
+
     def _lose(self) -> None:
         self._gone = True
         self._wake()
@@ -158,7 +163,7 @@ class Connection:
         except Gone:
             self._lose()
         except Slow:
-            self.end("slow")
+            self._give_up()
 
     def speak_as(self, principal: Principal) -> None:
         """Go on with another token; 4501 if it may not see what is followed.
@@ -218,7 +223,7 @@ class Connection:
         except Gone:
             self._gone = True
         except Slow:
-            self.end("slow")
+            self._give_up()
 
     async def _next(self) -> Message | None:
         """Wait for a message; None when the connection ends instead."""
@@ -290,7 +295,7 @@ class Connection:
         """Say why and close; a socket that stays full is cut."""
         if self.outlet.closed:
             return
-        with anyio.move_on_after(CLOSE_S):
+        with anyio.move_on_after(CLOSE_S if reason == "slow" else LAST_WORDS_S):
             try:
                 if reason in FAREWELL:
                     await self.notify("disconnecting", _last_words(reason))

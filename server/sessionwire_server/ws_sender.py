@@ -45,7 +45,7 @@ class Gone(Exception):
 
 
 class Slow(Exception):
-    """The peer takes nothing for `send_timeout_s`; the connection has been closed with 4001."""
+    """The peer takes nothing for `send_timeout_s`; the connection is to be closed with 4001."""
 
 
 class _Connection(Protocol):
@@ -230,6 +230,7 @@ class AsgiOutlet:
         self._send_timeout_s = send_timeout_s
         self._turn = anyio.Lock()
         self._closed = False
+        self._stuck = False
 
     @property
     def closed(self) -> bool:
@@ -243,13 +244,15 @@ class AsgiOutlet:
                 await self._send(message.decode())
 
     async def _send(self, text: str) -> None:
+        if self._stuck:
+            raise Slow
         if self._closed:
             raise Gone
         try:
             with anyio.fail_after(self._send_timeout_s):
                 await self._websocket.send_text(text)
         except TimeoutError:
-            self._closed = True
+            self._stuck = True
             raise Slow from None
         except (WebSocketDisconnect, RuntimeError, OSError):
             self._closed = True
