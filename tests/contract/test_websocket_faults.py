@@ -150,8 +150,7 @@ async def test_a_reader_that_stops_costs_little_whatever_it_follows_and_ends_wit
         assert most - before < 8 * 1024, f"{most - before} KiB for one connection"
         assert late < 2, "nobody else notices"
         assert 16_384 < len(rest) < 4 * MIB
-        if mode == "auto":
-            assert close_code(rest) == 4001
+        assert close_code(rest) == 4001
         assert hub.metrics()["sessionwire_viewers"] == 0
 
 
@@ -315,6 +314,23 @@ async def test_frames_that_break_the_protocol_end_their_own_connection_only(
             assert await bystander.call("ping") == {}
     assert {1002, 1007, 1009} <= codes
     assert 1011 not in codes
+
+
+@proves("ws-fuzz")
+async def test_a_message_in_many_small_parts_is_one_message(hub: HubProcess) -> None:
+    before = hub.private_kib()
+    text = b'{"jsonrpc":"2.0","id":"parts","method":"ping"}'
+    async with raw_socket(hub) as peer:
+        await peer.frame(1, b"", fin=False)
+        empty = b"\x00\x80\0\0\0\0"
+        for _ in range(200):
+            await peer.raw(empty * 5_000)
+        assert hub.private_kib() - before < 4 * 1024
+        for at in range(len(text)):
+            await peer.frame(0, text[at : at + 1], fin=at == len(text) - 1)
+        async with asyncio.timeout(20):
+            while b'"id":"parts","result":{}' not in (part := await peer.read()):
+                assert part, "the hub ended the connection"
 
 
 @proves("ws-reset")
