@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sessionwire_schemas.cursor import MAX_NUMBER
 from sessionwire_schemas.names import EVENT_ID_PATTERN
@@ -59,7 +59,7 @@ class SendCommand(BaseModel):
 
     id: CommandId | None = None
     type: str
-    data: dict[str, JsonValue] = {}
+    data: dict[str, Any] = {}
     expires_in_s: Annotated[float, Field(gt=0, le=MAX_EXPIRES_S)] | None = None
 
 
@@ -87,7 +87,7 @@ class _Data(BaseModel):
 class _MessageSend(_Data):
     prompt: str
     mode: Literal["enqueue", "immediate"]
-    attachments: list[dict[str, JsonValue]] | None = None
+    attachments: list[dict[str, Any]] | None = None
     display_prompt: str | None = None
 
 

@@ -19,9 +19,12 @@ from typing import Protocol, Self
 import anyio
 
 from sessionwire_server.access import Access, Principal
+from sessionwire_server.command_store import CommandStore
+from sessionwire_server.deadlines import Deadlines
 from sessionwire_server.embedded import embedded
 from sessionwire_server.errors import HubError
 from sessionwire_server.fan_out import FanOut
+from sessionwire_server.host_lease import HostLeases
 from sessionwire_server.live_feed import LiveFeed
 from sessionwire_server.metrics import Metrics
 from sessionwire_server.pages import Pages
@@ -78,12 +81,15 @@ class Hub:
 
     Attributes:
         settings, link, store, fan_out, feed, pages, access, metrics: its parts.
+        commands, hosts: the commands of sessions, and who reads them.
         session_list: the session list as it changes.
         draining: whether it is about to end; new streams are ended at once.
     """
 
     link: RedisLink
     store: EventStore
+    commands: CommandStore
+    hosts: HostLeases
     feed: LiveFeed
     pages: Pages
     access: Access
@@ -108,6 +114,9 @@ class Hub:
                 url = await stack.enter_async_context(embedded(self.settings))
             self.link = await stack.enter_async_context(RedisLink(self.settings, url))
             self.store = EventStore(self.link, self.settings)
+            deadlines = Deadlines(self.link)
+            self.commands = CommandStore(self.link, self.settings, deadlines)
+            self.hosts = HostLeases(self.link, self.settings, deadlines)
             self.pages = Pages(self.store, self.settings, self.fan_out.stats)
             self.feed = LiveFeed(self.link, self.store, self.fan_out, self.hub_id)
             self.session_list = SessionList(self.feed, self.link)
@@ -119,6 +128,7 @@ class Hub:
             tasks.start_soon(self._tick)
             tasks.start_soon(self.session_list.run)
             tasks.start_soon(self.store.run)
+            tasks.start_soon(deadlines.run)
             tasks.start_soon(sweep, self.store, self.settings)
             stack.enter_context(told_of_shutdown(self.begin_drain))
             self._stack = stack.pop_all()

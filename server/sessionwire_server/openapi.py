@@ -257,6 +257,70 @@ def _event_paths() -> Json:
     }
 
 
+_CID: Final[Json] = {
+    "name": "cid",
+    "in": "path",
+    "required": True,
+    "description": "The command.",
+    "schema": {"type": "string"},
+}
+
+_HOST: Final = (
+    _STREAM[0],
+    *(_query(name, "Like the header.") for name in ("lastEventId", "last_event_id", "since_id")),
+    _query("host_id", "The host's own name; the key's by default."),
+    _query("takeover", "Replace another host.", _FLAG),
+    _TICKET,
+)
+
+
+def _command_paths() -> Json:
+    return {
+        "/v1/sessions/{sid}/commands": {
+            "parameters": [_SID],
+            "post": _operation(
+                "sendCommand",
+                "Send a command to the session's host.",
+                {"202": _answer("It is kept until the host acknowledges it.", _ref("Accepted"))},
+                body=_body(_ref("SendCommand")),
+            ),
+        },
+        "/v1/sessions/{sid}/commands/sse": {
+            "parameters": [_SID],
+            "get": _operation(
+                "hostSession",
+                "Be the host: read the commands that are not acknowledged, then what comes.",
+                {"200": _EVENT_STREAM},
+                parameters=_HOST,
+            ),
+        },
+        "/v1/sessions/{sid}/commands/{cid}": {
+            "parameters": [_SID, _CID],
+            "get": _operation(
+                "getCommand",
+                "Show a command, at once or when it has changed.",
+                {"200": _answer("It.", _ref("Command"))},
+                parameters=(
+                    _query(
+                        "wait_s",
+                        "Wait so long for its next change, unless it has finished.",
+                        {"type": "integer", "minimum": 0, "maximum": 30, "default": 0},
+                    ),
+                ),
+            ),
+        },
+        "/v1/sessions/{sid}/commands/{cid}/ack": {
+            "parameters": [_SID, _CID],
+            "post": _operation(
+                "acknowledgeCommand",
+                "Say what the host made of a command.",
+                {"200": _answer("The command.", _ref("Command"))},
+                body=_body(_ref("Acknowledge")),
+            ),
+        },
+    }
+
+
 def _other_paths() -> Json:
     plain = {"type": "string"}
     return {
@@ -327,7 +391,7 @@ def document() -> Json:
         },
         "servers": [{"url": "/"}, {"url": "/api", "description": "The same."}],
         "security": [{"bearer": []}, {"bare": []}, {"cookie": []}],
-        "paths": {**_session_paths(), **_event_paths(), **_other_paths()},
+        "paths": {**_session_paths(), **_event_paths(), **_command_paths(), **_other_paths()},
         "components": {
             "schemas": SCHEMAS,
             "responses": {

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from sessionwire_server.api_keys import SCOPES
+from sessionwire_server.commands import Acknowledge, SendCommand, Status
 from sessionwire_server.session_resource import STATUSES, CreateSession
 from sessionwire_server.tickets import TicketRequest
 
@@ -106,6 +107,27 @@ def _problem() -> Json:
     )
 
 
+_COMMAND_STATUS: Final[Json] = {"enum": list(get_args(Status))}
+
+
+def _command() -> Json:
+    members: Json = {
+        "id": _TEXT,
+        "cursor": {"type": "string", "description": "A place just after a command; opaque."},
+        "type": _TEXT,
+        "status": _COMMAND_STATUS,
+        "by": _object("id name human", {"id": _TEXT, "name": _or_null(_TEXT), "human": _FLAG}),
+        "attempt": {**_COUNT, "description": "How often it was handed to a host."},
+        "created_at": _TIME,
+        "delivered_at": _or_null(_TIME),
+        "finished_at": _or_null(_TIME),
+        "expires_at": _or_null(_TIME),
+        "detail": _or_null(_TEXT),
+        "event_id": _or_null(_TEXT),
+    }
+    return _object(" ".join(members), members)
+
+
 _TALLY: Final[Json] = {
     "stored": _COUNT,
     "duplicates": _COUNT,
@@ -175,6 +197,12 @@ SCHEMAS: Final[Json] = {
             "limit": _COUNT,
         },
     ),
+    "SendCommand": SendCommand.model_json_schema(),
+    "Accepted": _object(
+        "id status cursor", {"id": _TEXT, "status": _COMMAND_STATUS, "cursor": _TEXT}
+    ),
+    "Acknowledge": Acknowledge.model_json_schema(),
+    "Command": _command(),
     "CreateSession": CreateSession.model_json_schema(),
     "TicketRequest": TicketRequest.model_json_schema(),
     "Ticket": _object("ticket expires_at", {"ticket": _TEXT, "expires_at": _TIME}),

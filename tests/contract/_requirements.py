@@ -184,6 +184,25 @@ REQUIREMENTS: dict[str, Requirement] = {
         },
     ),
     **_table(
+        "9 Commands",
+        {
+            "command-receipts": "A command goes accepted, delivered, consumed; each is told.",
+            "command-told": "A command reaches its host as it was written, whichever hub took it.",
+            "command-once": "A hundred simultaneous sends of one id are one command.",
+            "command-redelivery": "What is not acknowledged comes again, in order, at each attach.",
+            "command-cursor": "A host's cursor leaves out what it has.",
+            "command-expiry": "A command expires unless a host has read it.",
+            "command-steerable": "A session that says it is not steerable takes no command.",
+            "command-full": "Only so many commands wait.",
+            "command-refused": "Every refusal has its status, code and place.",
+            "command-deleted": "Deleting a session ends its commands and its host.",
+            "command-scopes": "Sending needs steer, hosting publish.",
+            "host-lease": "One host at a time; takeover and return fence the one before.",
+            "host-hub-killed": "A killed hub's host goes on elsewhere; its lease ends by itself.",
+            "host-drain": "A draining hub gives its leases back and keeps nobody waiting.",
+        },
+    ),
+    **_table(
         "Failure",
         {
             "redis-restart": "Redis restarted: streams stay, publishes get 503, nothing is lost.",

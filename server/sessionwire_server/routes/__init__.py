@@ -6,6 +6,7 @@ from starlette.routing import BaseRoute, WebSocketRoute
 
 from sessionwire_server.resource import resource
 from sessionwire_server.routes import (
+    commands,
     document,
     entrance,
     events,
@@ -37,6 +38,11 @@ def route_table() -> list[BaseRoute]:
         resource("/v1/sessions/{sid}/events/summary", get=events.summary),
         resource("/v1/sessions/{sid}/export", get=events.export),
         resource("/v1/sessions/{sid}/sse", get=sse.session_stream),
+        resource("/v1/sessions/{sid}/commands", post=commands.send),
+        # Before `{cid}`: no command can be called that.
+        resource("/v1/sessions/{sid}/commands/sse", get=commands.host_stream),
+        resource("/v1/sessions/{sid}/commands/{cid}", get=commands.show),
+        resource("/v1/sessions/{sid}/commands/{cid}/ack", post=commands.acknowledge),
         WebSocketRoute("/v1/ws", ws.websocket),
         resource("/v1/ws", get=ws.upgrade),
         *console_routes(),
