@@ -222,6 +222,8 @@ class Hub:
             stream.drain_at = now + random.uniform(0, spread)
             self._timed.add(stream)
         self.session_list.end()
+        for channel in self.fan_out.channels.values():
+            channel.tell(None)  # those who wait for news must not be waited for
 
     async def _tick(self) -> None:
         """One timer for all connections: heartbeats, cycling, expiry, drain."""
