@@ -32,3 +32,15 @@ def test_every_section_of_the_page_is_in_its_contents() -> None:
     headings = re.findall(r"^## (\d+\. .+)$", PAGE, re.MULTILINE)
     contents = re.findall(r"^(\d+)\. \[(.+?)\]\(", PAGE, re.MULTILINE)
     assert [f"{number}. {title}" for number, title in contents] == headings
+
+
+def test_every_section_that_the_sources_name_is_there() -> None:
+    numbers = set(re.findall(r"^##+ (\d+(?:\.\d+)?)\.? ", PAGE, re.MULTILINE))
+    named: dict[str, str] = {}
+    for folder in ("schemas", "server", "client", "tests"):
+        for path in (ROOT / folder).rglob("*.py"):
+            for line in path.read_text().splitlines():
+                for refs in re.findall(r"protocol(?:\.md)? (§[§\d.,\- ]+(?:and §[\d.]+)?)", line):
+                    named |= {n.rstrip("."): path.name for n in re.findall(r"§([\d.]+)", refs)}
+    assert len(named) > 10
+    assert {number: name for number, name in named.items() if number not in numbers} == {}

@@ -1,4 +1,4 @@
-"""Event ids of the producer's own, without which no retry is safe (protocol.md §2)."""
+"""Event ids of the producer's own, without which no retry is safe (protocol.md §3)."""
 
 from __future__ import annotations
 

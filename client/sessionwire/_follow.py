@@ -1,4 +1,4 @@
-"""Following a session over its event stream (protocol.md §4): connect, read, resume.
+"""Following a session over its event stream (protocol.md §6): connect, read, resume.
 
 Owns the cursor and the loop. What a failure means is decided in `_reconnect`, what a frame means
 in `_items`. Starts no task: everything happens inside `__anext__`, so a consumer may take as long

@@ -1,4 +1,4 @@
-"""Finding the hub that runs on this machine: `hub.json` in its data folder (protocol.md §8).
+"""Finding the hub that runs on this machine: `hub.json` in its data folder (protocol.md §10).
 
 Reads only; the hub writes it. Its shape: `{url, key?, pid}`.
 """

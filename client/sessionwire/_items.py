@@ -1,4 +1,4 @@
-"""What a followed session hands out: one class for each kind of frame (protocol.md §4).
+"""What a followed session hands out: one class for each kind of frame (protocol.md §6).
 
 Owns the reading of frames, nothing of connections. Event bodies stay the text that was sent.
 """

@@ -1,4 +1,4 @@
-"""Publishing events in batches that may safely be sent again (protocol.md §2 and §3).
+"""Publishing events in batches that may safely be sent again (protocol.md §3 and §4).
 
 Owns batching and retrying. Every event has an id of the producer's own before it is sent first, so
 a batch whose answer was lost is sent again as it was: what was stored comes back as a duplicate.

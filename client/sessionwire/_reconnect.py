@@ -1,7 +1,7 @@
 """When to connect again, and after how long: decisions only, no awaits.
 
 Failures are judged by `classify_status` and `classify_error`; `Reconnection` turns them into
-delays. Planned closings (`disconnecting`, protocol.md §4) wait what the hub said and spend nothing.
+delays. Planned closings (`disconnecting`, protocol.md §6) wait what the hub said and spend nothing.
 """
 
 from __future__ import annotations

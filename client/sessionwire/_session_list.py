@@ -1,4 +1,4 @@
-"""The session list as the hub streams it (protocol.md §3): a snapshot, then changes.
+"""The session list as the hub streams it (protocol.md §6.8): a snapshot, then changes.
 
 Reconnects for ever like `follow`, but has no cursor: every connection begins with a snapshot.
 """

@@ -1,4 +1,4 @@
-"""What is wrong with an answer, and reading one into its model (protocol.md §6).
+"""What is wrong with an answer, and reading one into its model (protocol.md §8).
 
 An answer is a client's word, checked to the letter: unknown members are refused, no value is turned
 into another. A fault never quotes what was sent: it may be a credential.

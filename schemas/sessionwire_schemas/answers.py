@@ -1,4 +1,4 @@
-"""Answers: checked against their prompt and turned into the completed event (protocol.md §6).
+"""Answers: checked against their prompt and turned into the completed event (protocol.md §8).
 
 Clients answer in the vocabulary of the official clients; the event that closes a prompt has its
 own. One function does both, so that no answer is taken whose event could not be made. The host gets

@@ -1,4 +1,4 @@
-"""The two catalogs: which event types there are and what the hub does with each (protocol.md §2).
+"""The two catalogs: which event types there are and what the hub does with each (protocol.md §3).
 
 Owns the rules that need no typed model: what is ephemeral, what is a last value, which deltas make
 one message and what replaces it, what changes status and title. They work on tables and on JSON

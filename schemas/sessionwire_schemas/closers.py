@@ -1,6 +1,6 @@
 """The completed events that the hub makes where nobody answered: their data and their ids.
 
-Each kind ends with its own refusal where its event can say one (protocol.md §6). Ids follow from
+Each kind ends with its own refusal where its event can say one (protocol.md §8). Ids follow from
 session, prompt and reason, so that any number of hubs make one event, and whoever folds the stream
 knows the hub's events from the host's.
 """

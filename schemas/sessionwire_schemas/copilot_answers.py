@@ -1,4 +1,4 @@
-"""Answers to the other copilot prompts, one model per kind (protocol.md §6).
+"""Answers to the other copilot prompts, one model per kind (protocol.md §8).
 
 The members are those that the official clients send; conditions that the event's schema leaves to
 prose (amounts, choices, what a form asks for) are checked here.

@@ -1,4 +1,4 @@
-"""The cursor: a place just after an event of a session (protocol.md §1).
+"""The cursor: a place just after an event of a session (protocol.md §2).
 
 Owns the one spelling of cursors, `<epoch>.<sequence>.<offset>.<check>`, and the check itself.
 Knows nothing of Redis and decides nothing about gaps: that is the hub's replay.

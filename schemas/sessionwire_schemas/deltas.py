@@ -1,4 +1,4 @@
-"""Which events stream a message in parts, and which event replaces those parts (protocol.md §4).
+"""Which events stream a message in parts, and which event replaces those parts (protocol.md §3.5).
 
 Owns one table per catalog for both directions. A message is named by its key, `<family>|<id>`. The
 late joiner's catch-up, the merging of deltas and dropping what is replaced all stand on it.

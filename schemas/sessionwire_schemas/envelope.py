@@ -1,4 +1,4 @@
-"""Events as typed objects: what all of them have in common (protocol.md §2).
+"""Events as typed objects: what all of them have in common (protocol.md §3).
 
 A typed event is for whoever reads or writes events in Python. It keeps members that it does not
 know, keeps null apart from absent, keeps times as they were written, and `dump` gives back the JSON

@@ -1,4 +1,4 @@
-"""Answers to everruns calls: tools, questions, approvals, elicitations (protocol.md §6).
+"""Answers to everruns calls: tools, questions, approvals, elicitations (protocol.md §8).
 
 Each becomes a `tool.completed`. What was asked is read from the stored call, never from the answer;
 a member of a question that the catalog does not pin (its options, whether several may be chosen)

@@ -1,4 +1,4 @@
-"""Server-sent event frames: the bytes that a stream carries (protocol.md §4). Pure.
+"""Server-sent event frames: the bytes that a stream carries (protocol.md §6). Pure.
 
 Lines end in LF alone. Bodies come here as one line of JSON already (ingest sees to that), so a
 frame is a join and never a scan. Source: WHATWG HTML §9.2.

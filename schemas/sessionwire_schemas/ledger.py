@@ -1,4 +1,4 @@
-"""The prompt ledger: folds events and answers into every prompt's state (protocol.md §6).
+"""The prompt ledger: folds events and answers into every prompt's state (protocol.md §8).
 
 Owns which records an event, an answer, a claim or a deadline touches, and the tombstones' bounds;
 what becomes of each one is the table of `prompt_transitions`. The SDK folds the stream with it, the

@@ -1,4 +1,4 @@
-"""Which names are well formed (protocol.md §2).
+"""Which names are well formed (protocol.md §3).
 
 Owns the patterns of session ids, event types and event ids, and the event types that the hub keeps
 for its own frames. Use the patterns with `fullmatch`.

@@ -1,6 +1,6 @@
 """What a completed event says about its prompt: the outcome, and whether it is an answer.
 
-Two events that close one prompt are the same if their outcomes are equal (protocol.md §6). An
+Two events that close one prompt are the same if their outcomes are equal (protocol.md §8). An
 outcome leaves out what merely describes (ids, names, whether a text was typed or chosen), so that
 the hub's event and the host's of one answer agree.
 """

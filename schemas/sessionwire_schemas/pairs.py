@@ -1,6 +1,6 @@
 """Pairs of events that open and close something: prompts, spans, states. Data, no behaviour.
 
-The prompt ledger folds events with these tables (protocol.md §6); nothing here decides who may
+The prompt ledger folds events with these tables (protocol.md §8); nothing here decides who may
 answer or when a prompt ends otherwise.
 """
 

@@ -1,4 +1,4 @@
-"""Answers to permission prompts: decisions, and the results that they become (protocol.md §6).
+"""Answers to permission prompts: decisions, and the results that they become (protocol.md §8).
 
 Clients decide in one vocabulary and events report in another; a result sent as a decision is
 refused, for runtimes fail on it. An approval for longer than once names what it covers: it must be

@@ -1,4 +1,4 @@
-"""The record of one prompt: what is kept of it, and how it is shown (protocol.md §6).
+"""The record of one prompt: what is kept of it, and how it is shown (protocol.md §8).
 
 A value, which `prompt_transitions` makes from another one. It is open (`pending`, `answered`) or
 closed (the six others). `claimed` is no state of its own but how a pending one is shown while a
@@ -43,7 +43,7 @@ PromptState: TypeAlias = Literal[
 ShownState: TypeAlias = PromptState | Literal["claimed"]
 
 Completion: TypeAlias = Literal["hub", "host"]
-"""Who closes an answered prompt; see protocol.md §6."""
+"""Who closes an answered prompt; see protocol.md §8."""
 
 OPEN_STATES: Final = frozenset[PromptState](("pending", "answered"))
 """The states of a record that something can still happen to."""

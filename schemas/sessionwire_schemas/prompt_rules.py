@@ -1,4 +1,4 @@
-"""What the catalogs say about prompts, as tables (protocol.md §6): kinds, and what ends one.
+"""What the catalogs say about prompts, as tables (protocol.md §8): kinds, and what ends one.
 
 Data and the reading of it, no state. `prompts` applies the tables to an event; the hub's scripts
 get what it finds there and know no event type themselves.

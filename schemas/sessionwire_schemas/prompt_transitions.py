@@ -1,4 +1,4 @@
-"""What may happen to a prompt, and what is refused (protocol.md §6). Pure: time is passed in.
+"""What may happen to a prompt, and what is refused (protocol.md §8). Pure: time is passed in.
 
 Functions from a record to the next. Redis holds open records in one hash and closed ones, without
 their opener, in another, and its scripts decide by the same table, in the same order. A closed

@@ -1,4 +1,4 @@
-"""What one event does to the prompts of its session (protocol.md §6): opens, closes, ends.
+"""What one event does to the prompts of its session (protocol.md §8): opens, closes, ends.
 
 Works on JSON that nobody has checked and on tables, and never raises; it knows no prompt but those
 in the event. What becomes of a prompt is decided by `ledger`, and by the hub's scripts, which get

@@ -1,4 +1,4 @@
-"""Who sends a request (protocol.md §8): keys, tickets and the sign-in cookie, in one place.
+"""Who sends a request (protocol.md §10): keys, tickets and the sign-in cookie, in one place.
 
 Owns the order in which they are looked at and the Origin check of whoever comes with a cookie.
 What a principal may do is `api_keys`; making tickets and cookies is `tickets` and `sign_in`.

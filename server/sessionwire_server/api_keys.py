@@ -1,4 +1,4 @@
-"""API keys: who may do what (protocol.md §8).
+"""API keys: who may do what (protocol.md §10).
 
 Owns the scopes, the session patterns, the keys file and the check that a hub without keys stays on
 loopback. A key is forgotten once it is hashed: only its SHA-256 stays in memory.

@@ -1,4 +1,4 @@
-"""The late joiner's view of messages that are still being streamed (protocol.md §4, rule 2). Pure.
+"""The late joiner's view of messages that are still being streamed (protocol.md §6.4). Pure.
 
 Whoever comes from before the tail gets, for each open message, one event in place of its deltas:
 the newest delta with the text of all of them, at that delta's place. A `CatchUp` says which

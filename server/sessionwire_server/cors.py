@@ -1,4 +1,4 @@
-"""Which pages may read the hub's answers, errors too (protocol.md §8)."""
+"""Which pages may read the hub's answers, errors too (protocol.md §10)."""
 
 from __future__ import annotations
 

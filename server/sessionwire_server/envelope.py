@@ -1,4 +1,4 @@
-"""Checks of one event before it is taken (protocol.md §2). Pure.
+"""Checks of one event before it is taken (protocol.md §3). Pure.
 
 `check` looks at the envelope, which must be right in every validation mode: the hub builds on it.
 `check_members` looks at what prompts, rewind and filters need, unless validation is off. Whatever

@@ -1,4 +1,4 @@
-"""Errors that the hub answers with: one class, one body, stable codes (protocol.md §3).
+"""Errors that the hub answers with: one class, one body, stable codes (protocol.md §12).
 
 A `HubError` raised anywhere below a route becomes its `application/problem+json` answer, with both
 vocabularies in one body: RFC 9457 members and `error: {code, message}`.

@@ -1,4 +1,4 @@
-"""Which durable events a list keeps (protocol.md §3, `GET …/events`). Pure.
+"""Which durable events a list keeps (protocol.md §5, `GET …/events`). Pure.
 
 Reads the parameters of the list and holds stored events against them; where in the log to look is
 `listing`.

@@ -1,4 +1,4 @@
-"""One event stream: a response that goes on until somebody ends it (protocol.md §4).
+"""One event stream: a response that goes on until somebody ends it (protocol.md §6).
 
 Two ways to send, chosen at run time. Under uvicorn the frames go to the server's transport, the
 request's task sleeping meanwhile; on any other ASGI server, and where somebody else's middleware

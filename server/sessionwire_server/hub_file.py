@@ -1,4 +1,4 @@
-"""Telling this machine's clients where the hub is: `hub.json` in the data folder (protocol.md §8).
+"""Telling this machine's clients where the hub is: `hub.json` in the data folder (protocol.md §10).
 
 Owns writing and removing it; its shape is `{url, pid}`, and `key` where the hub made one up.
 """

@@ -1,4 +1,4 @@
-"""From the bytes of a request to entries that can be stored (protocol.md §2).
+"""From the bytes of a request to entries that can be stored (protocol.md §3).
 
 Keeps an event's bytes as they are, and only: makes them fit for a line, puts in the envelope
 members that the producer left to the hub, cuts out secrets and a producer's own `sequence`. Knows

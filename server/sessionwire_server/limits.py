@@ -1,4 +1,4 @@
-"""How many long reads may go on at once (protocol.md §3, setting `max_scans`).
+"""How many long reads may go on at once (protocol.md §5, setting `max_scans`).
 
 A read that one page answers is no scan and never refused. One that reads on needs a place: before
 its answer has begun it is refused when all are taken, afterwards it waits for its turn, so that a

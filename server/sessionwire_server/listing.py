@@ -1,4 +1,4 @@
-"""The list of a session's durable events (protocol.md §3, `GET …/events`).
+"""The list of a session's durable events (protocol.md §5, `GET …/events`).
 
 Turns the parameters into a stretch of the log and a filter, finds where a limited page begins, and
 gives the answer in pieces, so that no list is held in memory whole.

@@ -1,4 +1,4 @@
-"""Keeps every watched channel fed: one task and one connection to Redis (protocol.md §8, ready).
+"""Keeps every watched channel fed: one task and one connection to Redis (protocol.md §4.9, ready).
 
 A healthy connection proves nothing, so the feed proves itself: after some silence it publishes to
 itself and expects to hear it. After anything that may have lost a message (a new connection, an

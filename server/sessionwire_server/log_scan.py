@@ -1,4 +1,4 @@
-"""Reading a log in pages, within bounds of places and time (protocol.md §3).
+"""Reading a log in pages, within bounds of places and time (protocol.md §5).
 
 The first page is free. Reading on needs a place among `Scans` and ends after `list_scan_s`, as long
 as the answer has not begun; once it has, every page waits for its turn and none is left out.

@@ -1,4 +1,4 @@
-"""Counters of one hub process, as Prometheus reads them (protocol.md §3, `/metrics`).
+"""Counters of one hub process, as Prometheus reads them (protocol.md §4.9, `/metrics`).
 
 Counting is adding to a plain integer: a lock and a label lookup per event would cost more than what
 they count. The registry is the hub's own and asks for the numbers when it is read.

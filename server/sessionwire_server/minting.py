@@ -1,4 +1,4 @@
-"""What the hub writes into an event that its producer left out: ids and times (protocol.md §2)."""
+"""What the hub writes into an event that its producer left out: ids and times (protocol.md §3)."""
 
 from __future__ import annotations
 

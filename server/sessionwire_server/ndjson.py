@@ -1,4 +1,4 @@
-"""NDJSON bodies of any length, stored as they come in (protocol.md §3).
+"""NDJSON bodies of any length, stored as they come in (protocol.md §4.5).
 
 Cuts a stream of chunks into lines and hands over what is complete after every chunk, so that an
 upload that never ends is live as well. At most one line and one chunk are held.

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document of what this version serves (protocol.md §3).
+"""The OpenAPI 3.1 document of what this version serves (protocol.md §4.9).
 
 Written by hand in tables, and held against the route table by a test: an operation that is missing
 here or there fails.

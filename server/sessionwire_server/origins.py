@@ -1,4 +1,4 @@
-"""Origins: which pages may use the hub (protocol.md §8). Pure.
+"""Origins: which pages may use the hub (protocol.md §10). Pure.
 
 An origin is `scheme://host[:port]` as a browser spells it, in lower case.
 """

@@ -1,4 +1,4 @@
-"""Every error as one kind of answer: `application/problem+json` (protocol.md §3).
+"""Every error as one kind of answer: `application/problem+json` (protocol.md §12).
 
 Owns how a `HubError`, an error of the framework and a fault of the hub's own become responses. The
 last ones say nothing about the inside; they are logged.

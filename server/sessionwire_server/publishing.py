@@ -1,4 +1,4 @@
-"""From a request to stored events and their verdicts (protocol.md §3, POST events).
+"""From a request to stored events and their verdicts (protocol.md §4.5, POST events).
 
 Owns what a hub remembers of sessions' catalogs, so that a publish needs no read before it. What it
 remembers may be stale, for a session can be deleted and begun anew: a refusal for the catalog is

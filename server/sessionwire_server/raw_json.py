@@ -1,4 +1,4 @@
-"""JSON as it came over the wire: where its values lie, and where it is broken (protocol.md §2).
+"""JSON as it came over the wire: where its values lie, and where it is broken (protocol.md §3).
 
 An event is stored as its producer wrote it, so a body is cut into the bytes of its values and never
 written anew. What makes a text unfit for a line (raw line breaks between tokens, and the three

@@ -1,4 +1,4 @@
-"""Paths as they came over the wire (protocol.md §3).
+"""Paths as they came over the wire (protocol.md §4).
 
 The hub routes on the raw path, so that a request id with an encoded slash is one segment. Routes
 therefore match segments still encoded; `decoded` decodes one. `/api/v1` is the same as `/v1`.

@@ -1,4 +1,4 @@
-"""What the setting `redact` holds back from tokens that cannot publish (protocol.md §2). Pure.
+"""What the setting `redact` holds back from tokens that cannot publish (protocol.md §3). Pure.
 
 Two things: events of internal types, and the members in which a provider keeps what only it can
 read (`reasoningOpaque`, `encryptedContent`; `signature` and `encrypted` of reasoning parts). The

@@ -2,7 +2,7 @@
 
 Owns every connection of the process and the one place where redis-py's loose types become ours.
 Never repeats a script call whose reply was lost: the caller cannot know whether it ran, so it ends
-as 503 and the producer's own ids make its retry safe (protocol.md §3).
+as 503 and the producer's own ids make its retry safe (protocol.md §4).
 """
 
 from __future__ import annotations

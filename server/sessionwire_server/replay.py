@@ -1,4 +1,4 @@
-"""Where a stream begins, decided from a cursor and one look at the session (protocol.md §4). Pure.
+"""Where a stream begins, from a cursor and one look at the session (protocol.md §6.3). Pure.
 
 Every decision about gaps is made here, without Redis, clock or await: `opening.py` fetches what is
 asked for, `viewer.py` delivers from the position that comes out.

@@ -1,4 +1,4 @@
-"""Running a hub: key, socket, Redis of its own, server or workers, and `hub.json` (protocol.md §8).
+"""Running a hub: key, socket, its own Redis, server or workers, and `hub.json` (protocol.md §10).
 
 Owns the order in which they start and end; each of them is in its own module.
 """

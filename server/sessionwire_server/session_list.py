@@ -1,4 +1,4 @@
-"""The session list as it changes: one reader of hints, any number of streams (protocol.md §3).
+"""The session list as it changes: one reader of hints, any number of streams (protocol.md §6.8).
 
 A hint names a session; its record is read once however often it was named meanwhile and however
 many streams are open. Streams read on from a place in a short ring, so a slow one holds nothing;

@@ -1,4 +1,4 @@
-"""A session as the routes show it (protocol.md §3). Pure.
+"""A session as the routes show it (protocol.md §4.4). Pure.
 
 The members given at creation come back as they were given; the hub's own stand over them. What the
 official SDK's session model requires is always there.

@@ -1,4 +1,4 @@
-"""The sign-in cookie of the console (protocol.md §8).
+"""The sign-in cookie of the console (protocol.md §10).
 
 The cookie carries a signed grant of everything its key may do, for `LIFETIME_S` at most; it ends
 when the key does. It is HttpOnly and SameSite=Strict, and whoever uses it passes the Origin check

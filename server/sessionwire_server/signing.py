@@ -1,4 +1,4 @@
-"""Signed tokens of the hub's own: tickets and sign-in cookies (protocol.md §8).
+"""Signed tokens of the hub's own: tickets and sign-in cookies (protocol.md §10).
 
 A token is a grant, signed with a secret that lives in Redis, so any hub process on the same Redis
 takes it. It names the key it stands on by id and can do nothing that this key cannot do now: when

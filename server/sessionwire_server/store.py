@@ -1,4 +1,4 @@
-"""The events of all sessions, in Redis: the one door to them (protocol.md §1-§4).
+"""The events of all sessions, in Redis: the one door to them (protocol.md §2-§6).
 
 Owns numbering, idempotency and order by running one script per operation; a session's state is in
 Redis alone, so any number of stores over one Redis are one store. Knows nothing of viewers, bodies

@@ -1,4 +1,4 @@
-"""What a request for an event stream asks: where to begin, what to show (protocol.md §4).
+"""What a request for an event stream asks: where to begin, what to show (protocol.md §6.1).
 
 Reads headers and query into values and refuses what it does not know; decides nothing about the
 session itself.

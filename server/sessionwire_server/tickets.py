@@ -1,4 +1,4 @@
-"""Tickets: what a browser puts into the URL of a stream (protocol.md §8).
+"""Tickets: what a browser puts into the URL of a stream (protocol.md §10).
 
 A ticket never does more, nor opens anything longer, than its maker could when it was made.
 """

@@ -1,4 +1,4 @@
-"""Events against their catalog's JSON Schema (protocol.md §2).
+"""Events against their catalog's JSON Schema (protocol.md §3.7).
 
 `strict` refuses what does not fit, `lenient` takes and counts it, `off` does not look. A schema
 lags behind its producers, so only `strict` may refuse for it; types that no schema knows pass in

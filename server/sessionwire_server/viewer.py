@@ -1,4 +1,4 @@
-"""One viewer of a session: a place, a taste, and no queue (protocol.md §4).
+"""One viewer of a session: a place, a taste, and no queue (protocol.md §6).
 
 `chunks` is the whole of replay and catching up: it pulls pages from Redis until the ring goes on
 from its place, then frames from the ring until it is at the head. A viewer that can be written to

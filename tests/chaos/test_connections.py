@@ -1,4 +1,4 @@
-"""Connections in numbers and in pieces: drains, leaks, cuts, single bytes (protocol.md §4)."""
+"""Connections in numbers and in pieces: drains, leaks, cuts, single bytes (protocol.md §6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Viewers that read slowly or not at all cost bounded memory and delay nobody (protocol.md §4)."""
+"""Viewers that read slowly or not at all cost bounded memory and delay nobody (protocol.md §6)."""
 
 from __future__ import annotations
 

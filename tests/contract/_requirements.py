@@ -36,7 +36,7 @@ def _table(section: str, sentences: dict[str, str]) -> dict[str, Requirement]:
 
 REQUIREMENTS: dict[str, Requirement] = {
     **_table(
-        "1 Words",
+        "2 Words",
         {
             "cursor-shape": "A cursor is <epoch>.<sequence>.<offset>.<check>, in its alphabet.",
             "numbers-dense": "Sequences and offsets go 1, 2, 3 … without holes, whoever publishes.",
@@ -44,7 +44,7 @@ REQUIREMENTS: dict[str, Requirement] = {
         },
     ),
     **_table(
-        "2 Events and catalogs",
+        "3 Events and catalogs",
         {
             "as-written": "An event arrives with the members, order and number spellings it had.",
             "corpus-survives": "Both corpora survive publish, stream, list and export.",
@@ -64,7 +64,7 @@ REQUIREMENTS: dict[str, Requirement] = {
         },
     ),
     **_table(
-        "3 HTTP",
+        "4 HTTP",
         {
             "two-prefixes": "Everything under /v1 is also under /api/v1.",
             "problem-body": "Errors are problem+json with both vocabularies and a stable code.",
@@ -90,7 +90,7 @@ REQUIREMENTS: dict[str, Requirement] = {
         },
     ),
     **_table(
-        "4 SSE",
+        "6 Streams over SSE",
         {
             "sse-headers": "Event-stream type, no caching, no buffering, no compression.",
             "sse-at-once": "Headers and the first frame come at once, before any event.",
@@ -147,7 +147,7 @@ REQUIREMENTS: dict[str, Requirement] = {
         },
     ),
     **_table(
-        "8 Access",
+        "10 Access",
         {
             "key-forms": "A key is taken as Bearer and bare; none or a wrong one is 401.",
             "scopes": "A missing scope is 403.",

@@ -36,13 +36,13 @@ __all__ = [
 Event = dict[str, Any]
 
 CURSOR = re.compile(r"([a-z2-7]{8})\.(0|[1-9]\d*)\.(0|[1-9]\d*)\.([a-z2-7]{5}|0)")
-"""protocol.md §1."""
+"""protocol.md §2."""
 
 HUB_FRAMES = frozenset(
     {"connected", "disconnecting", "prompts", "snapshot", "gap", "caught_up", "cursor"}
     | {"presence", "reset"}
 )
-"""Names of frames that are the hub's own (protocol.md §2, §4)."""
+"""Names of frames that are the hub's own (protocol.md §3, §6)."""
 
 
 class Place(NamedTuple):

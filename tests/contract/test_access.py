@@ -1,4 +1,4 @@
-"""Keys, scopes, patterns, tickets, origins (protocol.md §8)."""
+"""Keys, scopes, patterns, tickets, origins (protocol.md §10)."""
 
 from __future__ import annotations
 

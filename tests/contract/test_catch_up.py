@@ -1,4 +1,4 @@
-"""Passing events in a replay, and the catch-up of messages still open (protocol.md §4, rule 2)."""
+"""Passing events in a replay, and the catch-up of messages still open (protocol.md §6.4)."""
 
 from __future__ import annotations
 

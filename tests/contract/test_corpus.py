@@ -1,4 +1,4 @@
-"""Every example event of both catalogs, through the whole hub (protocol.md §2)."""
+"""Every example event of both catalogs, through the whole hub (protocol.md §3)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 DATA = Path(__file__).parent.parent / "data"
 
 SECRETS = {"mcp.oauth_required": ("staticClientConfig.clientSecret", "httpResponse")}
-"""Members that the hub cuts out before it stores an event (protocol.md §6)."""
+"""Members that the hub cuts out before it stores an event (protocol.md §8)."""
 
 
 def corpus(catalog: str) -> list[dict[str, Any]]:

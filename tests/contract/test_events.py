@@ -1,4 +1,4 @@
-"""What happens to an event between its producer and its viewers (protocol.md §2)."""
+"""What happens to an event between its producer and its viewers (protocol.md §3)."""
 
 from __future__ import annotations
 

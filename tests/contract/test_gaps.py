@@ -1,4 +1,4 @@
-"""A cursor that cannot be served is told so, with its reason (protocol.md §4, replay rules)."""
+"""A cursor that cannot be served is told so, with its reason (protocol.md §6.3, replay rules)."""
 
 from __future__ import annotations
 

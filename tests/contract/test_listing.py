@@ -1,4 +1,4 @@
-"""The list, the summary and the export of a session's log (protocol.md §3)."""
+"""The list, the summary and the export of a session's log (protocol.md §5)."""
 
 from __future__ import annotations
 

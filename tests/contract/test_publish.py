@@ -1,4 +1,4 @@
-"""Publishing: forms, bounds, and refusals that leave nothing behind (protocol.md §3)."""
+"""Publishing: forms, bounds, and refusals that leave nothing behind (protocol.md §4)."""
 
 from __future__ import annotations
 

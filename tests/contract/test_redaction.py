@@ -1,4 +1,4 @@
-"""What the setting `redact` holds back from tokens that cannot publish (protocol.md §2)."""
+"""What the setting `redact` holds back from tokens that cannot publish (protocol.md §3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`session.snapshot_rewind` hides what it names, from every way to read (protocol.md §2)."""
+"""`session.snapshot_rewind` hides what it names, from every way to read (protocol.md §3.6)."""
 
 from __future__ import annotations
 

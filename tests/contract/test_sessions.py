@@ -1,4 +1,4 @@
-"""The session resource and the list of sessions (protocol.md §3)."""
+"""The session resource and the list of sessions (protocol.md §4)."""
 
 from __future__ import annotations
 

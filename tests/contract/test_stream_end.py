@@ -1,4 +1,4 @@
-"""How streams end: deletion, limits, cycling, keys that stop (protocol.md §3, §4)."""
+"""How streams end: deletion, limits, cycling, keys that stop (protocol.md §4, §6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`types`, `exclude` and `agents` on a stream (protocol.md §4)."""
+"""`types`, `exclude` and `agents` on a stream (protocol.md §6)."""
 
 from __future__ import annotations
 

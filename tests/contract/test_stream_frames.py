@@ -1,4 +1,4 @@
-"""What stands on the wire of an event stream (protocol.md §4, response and frames)."""
+"""What stands on the wire of an event stream (protocol.md §6, response and frames)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a stream starts: cursors and their spellings, ids, numbers, `from` (protocol.md §4)."""
+"""Where a stream starts: cursors and their spellings, ids, numbers, `from` (protocol.md §6)."""
 
 from __future__ import annotations
 

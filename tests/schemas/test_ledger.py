@@ -1,4 +1,4 @@
-"""The ledger: what histories leave open, who wins, and what ends a prompt (protocol.md §6)."""
+"""The ledger: what histories leave open, who wins, and what ends a prompt (protocol.md §8)."""
 
 from __future__ import annotations
 

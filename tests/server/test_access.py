@@ -1,4 +1,4 @@
-"""Keys, scopes, patterns, tickets, the sign-in cookie and its Origin check (protocol.md §8)."""
+"""Keys, scopes, patterns, tickets, the sign-in cookie and its Origin check (protocol.md §10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every route: problem bodies, methods, paths, CORS, health (protocol.md §3, §8)."""
+"""What holds for every route: problem bodies, methods, paths, CORS, health (protocol.md §4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Catching a late joiner up on open messages: protocol §4, replay rule 2."""
+"""Catching a late joiner up on open messages: protocol §6.4, replay rule 2."""
 
 from __future__ import annotations
 

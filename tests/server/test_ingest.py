@@ -1,4 +1,4 @@
-"""From bodies to entries: bytes kept, envelopes completed, faults placed (protocol.md §2)."""
+"""From bodies to entries: bytes kept, envelopes completed, faults placed (protocol.md §3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The list of events, its summary and the export (protocol.md §3, the everruns rules)."""
+"""The list of events, its summary and the export (protocol.md §5, the everruns rules)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ids and times that the hub makes (protocol.md §2)."""
+"""Ids and times that the hub makes (protocol.md §3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""POST events: bodies, uploads of lines, catalogs, refusals that store nothing (protocol.md §3)."""
+"""POST events: bodies, uploads of lines, catalogs, refusals that store nothing (protocol.md §4)."""
 
 from __future__ import annotations
 

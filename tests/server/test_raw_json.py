@@ -1,4 +1,4 @@
-"""Cutting bodies into the bytes of their values (protocol.md §2)."""
+"""Cutting bodies into the bytes of their values (protocol.md §3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The setting `redact`: protocol §2, first point."""
+"""The setting `redact`: protocol §3, first point."""
 
 from __future__ import annotations
 

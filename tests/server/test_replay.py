@@ -1,4 +1,4 @@
-"""Where a stream begins: protocol §4, replay rules 3, 4 and 6."""
+"""Where a stream begins: protocol §6.3, replay rules 3, 4 and 6."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The session resource, its list, and the official SDK's view of both (protocol.md §3)."""
+"""The session resource, its list, and the official SDK's view of both (protocol.md §4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The seam of replay and live: protocol §4, replay rule 1, over any interleaving.
+"""The seam of replay and live: protocol §6.3, replay rule 1, over any interleaving.
 
 A model session stands in for Redis: it is published to, its live messages are delivered late, cut
 short or lost, its tail moves on, sockets fill and drain, while two viewers read: one that pulls

@@ -1,4 +1,4 @@
-"""Rewinds: what they hide from streams, and what becomes of them (protocol.md §2)."""
+"""Rewinds: what they hide from streams, and what becomes of them (protocol.md §3.6)."""
 
 from __future__ import annotations
 

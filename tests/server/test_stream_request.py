@@ -1,4 +1,4 @@
-"""What a request for a stream asks: protocol §4, first paragraph."""
+"""What a request for a stream asks: protocol §6.1, first paragraph."""
 
 from __future__ import annotations
 

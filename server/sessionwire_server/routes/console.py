@@ -1,4 +1,4 @@
-"""`/`: the web console, static files of the package (protocol.md §3).
+"""`/`: the web console, static files of the package (protocol.md §4).
 
 Nothing may run on its pages but what is in the package: the content security policy says so.
 """

@@ -1,4 +1,4 @@
-"""`/v1/tickets` and `/v1/sign-in`: keys traded for what a browser can carry (protocol.md §8)."""
+"""`/v1/tickets` and `/v1/sign-in`: keys traded for what a browser can carry (protocol.md §10)."""
 
 from __future__ import annotations
 

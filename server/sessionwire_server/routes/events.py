@@ -1,4 +1,4 @@
-"""`/v1/sessions/{sid}/events`, its summary and the export (protocol.md §3)."""
+"""`/v1/sessions/{sid}/events`, its summary and the export (protocol.md §4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`/livez`, `/readyz` and `/metrics` (protocol.md §3)."""
+"""`/livez`, `/readyz` and `/metrics` (protocol.md §4.9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`/v1/sessions` and `/v1/sessions/{sid}` (protocol.md §3)."""
+"""`/v1/sessions` and `/v1/sessions/{sid}` (protocol.md §4)."""
 
 from __future__ import annotations
 

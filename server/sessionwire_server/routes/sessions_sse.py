@@ -1,4 +1,4 @@
-"""`GET /v1/sessions/sse`: the session list as a stream (protocol.md §3).
+"""`GET /v1/sessions/sse`: the session list as a stream (protocol.md §6.8).
 
 Frames: `connected`, `snapshot` (`{"data": [session …]}`), then `session.updated` (a session) and
 `session.deleted` (`{"id"}`) as they happen, conflated per session. There is no cursor: a stream

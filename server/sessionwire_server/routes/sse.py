@@ -1,4 +1,4 @@
-"""`GET /v1/sessions/{sid}/sse`: the stream of one session (protocol.md §4)."""
+"""`GET /v1/sessions/{sid}/sse`: the stream of one session (protocol.md §6)."""
 
 from __future__ import annotations
 
