@@ -75,6 +75,17 @@ def test_what_is_no_url_is_a_usage_error(data_dir: Path, url: str) -> None:
     assert caught.value.code == 2
 
 
+@pytest.mark.parametrize("key", ["two\nlines", "a b", "sch\u00fcssel", "\udcff"])
+def test_what_no_key_can_be_is_a_usage_error_that_does_not_show_it(
+    data_dir: Path, key: str
+) -> None:
+    del data_dir
+    with pytest.raises(CommandFailed, match="--key") as caught:
+        find_hub("http://127.0.0.1:8787", key)
+    assert caught.value.code == 2
+    assert key not in str(caught.value)
+
+
 def test_a_key_is_not_in_the_text_of_an_address() -> None:
     assert "secret" not in repr(HubAddress("http://x", "secret"))
 

@@ -224,6 +224,9 @@ def test_a_hub_that_is_not_there_exits_with_5(tmp_path: Path) -> None:
         (("serve", "--port", "many"), "--port"),
         (("serve", "--port", "99999"), "setting port"),
         (("tail", "s", "--url", "nonsense"), "--url"),
+        (("publish", "sse"), "no session id"),
+        (("tail", "a/b"), "no session id"),
+        (("export", ".."), "no session id"),
     ],
 )
 def test_wrong_usage_exits_with_2(tmp_path: Path, args: tuple[str, ...], says: str) -> None:

@@ -1,8 +1,10 @@
-"""Which hub a client command talks to: `--url` and `--key`, the environment, or `hub.json`."""
+"""What a client command talks to: which hub, by `--url` and `--key`, the environment or `hub.json`,
+and which session."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+from typing import Annotated, Final
 
 import httpx2
 import typer
@@ -10,8 +12,23 @@ import typer
 from sessionwire._http import HubAddress
 from sessionwire._hub_file import default_data_dir, read_hub_file
 from sessionwire.cli._exit import USAGE, CommandFailed
+from sessionwire_schemas.names import SESSION_ID_PATTERN
 
-__all__ = ["Key", "Url", "find_hub"]
+__all__ = ["Key", "Session", "Url", "find_hub"]
+
+_KEY: Final = re.compile(r"[!-~]*")
+
+
+def _session_id(text: str) -> str:
+    # Asked for at the hub, `sse` would be the list of sessions, which never ends.
+    if not SESSION_ID_PATTERN.fullmatch(text) or text == "sse":
+        raise typer.BadParameter(f"{text!r} is no session id: 1 to 128 of A-Z a-z 0-9 _ -")
+    return text
+
+
+Session = Annotated[
+    str, typer.Argument(help="The session's id.", show_default=False, callback=_session_id)
+]
 
 Url = Annotated[
     str,
@@ -39,7 +56,7 @@ def find_hub(url: str, key: str) -> HubAddress:
     The key in that file is sent to the hub that wrote it and to no other.
 
     Raises:
-        CommandFailed: no URL was given and no hub runs here, or the URL is none.
+        CommandFailed: no URL was given and no hub runs here, or the URL or the key is none.
     """
     local = read_hub_file(default_data_dir())
     if not url and local is None:
@@ -51,6 +68,11 @@ def find_hub(url: str, key: str) -> HubAddress:
     if local is not None and (not url or url.rstrip("/") == local.url):
         url, key = local.url, key or local.key
     _check(url)
+    if not _KEY.fullmatch(key):
+        # Never the key itself: errors are shown and logged.
+        raise CommandFailed(
+            "--key holds a character that no key has: space, control, or not ASCII", USAGE
+        )
     return HubAddress(url.rstrip("/"), key)
 
 

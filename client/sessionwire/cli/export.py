@@ -9,13 +9,13 @@ import httpx2
 import typer
 
 from sessionwire._http import client, connection_failed, rejected, session_path
-from sessionwire.cli._address import Key, Url, find_hub
+from sessionwire.cli._address import Key, Session, Url, find_hub
 
 __all__ = ["export"]
 
 
 def export(
-    session: Annotated[str, typer.Argument(help="The session's id.", show_default=False)],
+    session: Session,
     include_rewound: Annotated[
         bool, typer.Option(help="Also the events that a rewind hides.")
     ] = False,

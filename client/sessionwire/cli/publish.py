@@ -17,7 +17,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from sessionwire._event_reader import EventReader, MalformedEvents, ReadEvent
 from sessionwire._http import HubAddress, client, connection_failed, session_path
 from sessionwire._publish import Publisher, Tally, batches
-from sessionwire.cli._address import Key, Url, find_hub
+from sessionwire.cli._address import Key, Session, Url, find_hub
 from sessionwire.cli._exit import CommandFailed
 from sessionwire.errors import HubError
 
@@ -31,7 +31,7 @@ class _Source(Protocol):
 
 
 def publish(
-    session: Annotated[str, typer.Argument(help="The session's id.", show_default=False)],
+    session: Session,
     file: Annotated[
         str, typer.Argument(help="JSON or NDJSON; `-` is standard input.", metavar="[FILE|-]")
     ] = "-",

@@ -13,13 +13,13 @@ from sessionwire._follow import Start, Wanted, follow
 from sessionwire._http import HubAddress, async_client
 from sessionwire._items import Event, Item
 from sessionwire._transcript import Transcript
-from sessionwire.cli._address import Key, Url, find_hub
+from sessionwire.cli._address import Key, Session, Url, find_hub
 
 __all__ = ["tail"]
 
 
 def tail(
-    session: Annotated[str, typer.Argument(help="The session's id.", show_default=False)],
+    session: Session,
     since: Annotated[
         str,
         typer.Option(
