@@ -30,7 +30,6 @@ class HttpServer(uvicorn.Server):
     Args:
         settings: the hub's settings; `redis_url` is not empty.
         started: called once requests are answered.
-        access_log: whether each request is logged. Logging itself is configured elsewhere.
     """
 
     def __init__(
@@ -38,7 +37,6 @@ class HttpServer(uvicorn.Server):
         settings: Settings,
         *,
         started: Callable[[], None] = lambda: None,
-        access_log: bool = False,
     ) -> None:
         self._hub_app = create_app(settings)
         self._tell_started = started
@@ -54,7 +52,7 @@ class HttpServer(uvicorn.Server):
                 ws_per_message_deflate=False,
                 lifespan="on",
                 log_config=None,
-                access_log=access_log,
+                access_log=settings.access_log,
                 server_header=False,
                 timeout_graceful_shutdown=math.ceil(settings.drain_s) + GRACE_S,
             )

@@ -98,7 +98,7 @@ async def _serve(
         if settings.workers > 1:
             await run_workers(settings, listener, stop.asked, started)
         else:
-            server = HttpServer(settings, started=started, access_log=True)
+            server = HttpServer(settings, started=started)
             await server.serve_until(stop.asked, listener)
     return not stop.forced
 

@@ -41,6 +41,8 @@ class Settings(BaseModel):
     redact: bool = False
     default_from: Literal["start", "now"] = "start"
     metrics_open: bool = False
+    access_log: bool = False
+    """Log each request, without its query."""
 
     max_event_bytes: int = Field(default=8 * 2**20, ge=1024)
     max_batch_bytes: int = Field(default=16 * 2**20, ge=1024)

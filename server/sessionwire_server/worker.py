@@ -46,7 +46,7 @@ def main() -> None:
 
 
 async def _work(settings: Settings, listener: socket.socket) -> None:
-    server = HttpServer(settings, started=_say_ready, access_log=True)
+    server = HttpServer(settings, started=_say_ready)
     async with stop_signals(expect_broken_requests) as stop, anyio.create_task_group() as tasks:
         tasks.start_soon(_end_with_parent, stop)
         await server.serve_until(stop.asked, listener)

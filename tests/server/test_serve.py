@@ -237,11 +237,19 @@ def test_a_second_signal_ends_it_at_once(redis_url: str, sid: str) -> None:
 
 def test_the_access_log_has_no_query(redis_url: str) -> None:
     """Tickets stand there."""
-    with running_hub(redis_url) as hub:
+    with running_hub(redis_url, env={"access_log": True}) as hub:
         hub.get("/v1/sessions?q=needle&ticket=hidden")
         eventually(lambda: "GET /v1/sessions HTTP" in hub.log_text())
         assert "needle" not in hub.log_text()
         assert "hidden" not in hub.log_text()
+
+
+def test_requests_are_not_logged_unless_that_is_asked_for(redis_url: str) -> None:
+    with running_hub(redis_url) as hub:
+        hub.get("/v1/sessions")
+        hub.terminate()
+        assert hub.wait() == 0
+        assert "GET /v1" not in hub.log_text()
 
 
 def test_workers_share_the_port_and_drain_together(redis_url: str, sid: str) -> None:
