@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import http.server
+import json
 import os
 import re
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 from typing import IO
@@ -112,6 +114,57 @@ def test_what_publish_writes_follow_prints_as_it_comes(hub: HubProcess, sid: str
         follower.communicate(timeout=20)
     assert "[output.message.completed]" in replayed
     assert "The retry test was flaky because two of its timers shared one clock." in live
+
+
+def test_the_host_obeys_what_is_sent_to_it_also_what_was_sent_while_it_was_away(
+    hub: HubProcess, sid: str
+) -> None:
+    def steer(*args: str) -> str:
+        command = [sys.executable, "-m", "sessionwire", *args]
+        done = subprocess.run(
+            command, env=_environment(hub), capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def hosting() -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, EXAMPLES / "host.py", sid],
+            env=_environment(hub),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    first = hosting()
+    try:
+        assert first.stdout is not None
+        _wait_for_session(hub, sid)
+        assert steer("send", sid, "hello").splitlines() == ["accepted", "delivered", "consumed"]
+        assert steer("abort", sid).splitlines()[-1] == "consumed"
+        _read_until(first.stdout, "abort attempt 1")
+    finally:
+        first.kill()
+        first.communicate(timeout=20)
+    assert "nothing is lost" in steer("send", sid, "later", "--wait", "0")
+    second = hosting()
+    try:
+        assert second.stdout is not None
+        _read_until(second.stdout, "message.send attempt 1")
+    finally:
+        second.kill()
+        second.communicate(timeout=20)
+    exported = steer("export", sid)
+    assert [json.loads(line)["type"] for line in exported.splitlines()] == [
+        *("user.message", "assistant.message", "abort", "user.message", "assistant.message"),
+    ]
+    assert "You said: later" in exported
+
+
+def _wait_for_session(hub: HubProcess, sid: str) -> None:
+    deadline = time.monotonic() + 20
+    while hub.get(f"/v1/sessions/{sid}")[0] != 200:
+        assert time.monotonic() < deadline, "the host has made no session"
+        time.sleep(0.05)
 
 
 def _read_until(lines: IO[str], wanted: str) -> str:

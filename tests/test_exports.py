@@ -15,7 +15,7 @@ import pytest
 FACES: dict[str, list[str]] = {
     "sessionwire": [
         *("CaughtUp", "Connected", "Disconnected", "Event", "Gap", "Item", "Presence", "Prompts"),
-        *("Reset", "Snapshot", "Follow", "Start", "Wanted", "follow"),
+        *("Reset", "Snapshot", "Follow", "Start", "Wanted", "follow", "Command", "Host", "host"),
         *("ConnectionFailed", "HubError", "ProtocolError", "RequestRejected", "__version__"),
     ],
     "sessionwire_server": [],

@@ -20,6 +20,7 @@ from sessionwire.cli.export import export
 from sessionwire.cli.publish import publish
 from sessionwire.cli.serve import serve
 from sessionwire.cli.sessions import sessions
+from sessionwire.cli.steer import abort, send
 from sessionwire.cli.tail import tail
 
 __all__ = ["app", "main"]
@@ -33,7 +34,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-for command in (serve, demo, check, publish, tail, export, sessions):
+for command in (serve, demo, check, publish, tail, export, sessions, send, abort):
     app.command()(command)
 
 
