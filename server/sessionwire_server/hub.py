@@ -130,6 +130,7 @@ class Hub:
             tasks.start_soon(self.store.run)
             tasks.start_soon(deadlines.run)
             tasks.start_soon(sweep, self.store, self.settings)
+            tasks.start_soon(self._warn_of_redis)
             stack.enter_context(told_of_shutdown(self.begin_drain))
             self._stack = stack.pop_all()
         return self
@@ -221,9 +222,20 @@ class Hub:
         for stream in self._streams:
             stream.drain_at = now + random.uniform(0, spread)
             self._timed.add(stream)
-        self.session_list.end()
         for channel in self.fan_out.channels.values():
             channel.tell(None)  # those who wait for news must not be waited for
+        self.session_list.end()
+
+    async def _warn_of_redis(self) -> None:
+        """Log what makes this Redis less than fit; `sessionwire check` says the same and more."""
+        try:
+            found = await self.link.fitness()
+        except HubError as error:
+            logger.debug("Redis was not looked at: %s", error.code)
+            return
+        for finding in found:
+            if finding.level != "ok":
+                logger.warning("Redis, %s: %s", finding.subject, finding.detail)
 
     async def _tick(self) -> None:
         """One timer for all connections: heartbeats, cycling, expiry, drain."""
