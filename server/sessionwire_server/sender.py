@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol, cast
 
 from starlette.types import Scope, Send
@@ -106,7 +107,10 @@ class TransportSender:
         """Have the kernel give up on a peer that acknowledges nothing for so long (Linux)."""
         sock = self._transport.get_extra_info("socket")
         option = getattr(socket, "TCP_USER_TIMEOUT", None)
-        if option is not None and sock is not None and sock.family != socket.AF_UNIX:
+        if option is None or sock is None or sock.family == socket.AF_UNIX:
+            return
+        # The client may be gone already: then uvloop has no descriptor left to set it on.
+        with suppress(OSError, ValueError):
             sock.setsockopt(socket.IPPROTO_TCP, option, int(seconds * 1000))
 
     def abort(self) -> None:
