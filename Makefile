@@ -1,10 +1,12 @@
 # Everything runs in .venv, made here; nothing asks for root.
 #   make demo [ONCE=1]   a hub, a simulated agent and a viewer in one go; ONCE=1 ends with the session
-#   make test [T=…]      every test; T narrows it down, e.g. T="tests/server -k replay"
+#   make test [T=…]      every test; T narrows it down, e.g. T="tests/server -k replay"; JOBS=n at once
 #   make check           lint, format, types, generated code
 #   make bench           the benchmarks of docs/performance.md
 
 PYTHON ?= python3
+# Much of a test is waiting, so two at a time take little more than half as long, on one core too.
+JOBS ?= 2
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
@@ -43,7 +45,7 @@ demo: .venv/.runs
 	$(BIN)/sessionwire demo $(if $(ONCE),--once)
 
 test: .venv/.tests $(NODE)/node_modules/.made
-	$(BIN)/python -m pytest -p tests.skips $(T)
+	$(BIN)/python -m pytest -p tests.skips $(if $(T),$(T),-n $(JOBS) --dist loadfile)
 
 check: .venv/.tests
 	BIN=$(BIN) scripts/check
