@@ -93,7 +93,8 @@ def decode(data: bytes) -> LiveMessage:
     if words[0] == "c":
         return CommandNews(tuple(map(_change, rest.decode().splitlines())))
     if words[0] == "h":
-        return HostNews(int(words[2]), words[3] == "1")
+        _, _, lease, connected = words
+        return HostNews(int(lease), connected == "1")
     raise ValueError(f"unknown live message {head[:80]!r}")
 
 

@@ -199,6 +199,7 @@ REQUIREMENTS: dict[str, Requirement] = {
             "command-scopes": "Sending needs steer, hosting publish.",
             "host-lease": "One host at a time; takeover and return fence the one before.",
             "host-hub-killed": "A killed hub's host goes on elsewhere; its lease ends by itself.",
+            "host-redis-restart": "A host and its commands outlive a restart of Redis.",
             "host-drain": "A draining hub gives its leases back and keeps nobody waiting.",
         },
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import quote
@@ -19,6 +19,7 @@ from tests.contract.events import call, copilot, note, publish
 from tests.contract.test_publish import check_problem
 from tests.contract.wire import Answer, EventStream, Frame, eventually, open_stream, request
 from tests.hub_process import HubProcess, running_hub
+from tests.redis_process import RedisProcess
 
 pytestmark = pytest.mark.anyio
 
@@ -156,6 +157,50 @@ async def test_a_command_reaches_a_host_that_is_there_at_once(
         return bool(seen["host"] == {"connected": False, "since": None})
 
     await eventually(is_gone, "the lease is given back when the stream closes")
+
+
+@proves("host-lease")
+async def test_the_list_of_sessions_shows_that_a_host_came_and_went(
+    hub: HubProcess, other_hub: HubProcess, session: str
+) -> None:
+    def shows(connected: bool) -> Callable[[Frame], bool]:
+        def is_it(frame: Frame) -> bool:
+            if frame.event != "session.updated" or frame.json()["id"] != session:
+                return False
+            return bool(frame.json()["host"]["connected"] is connected)
+
+        return is_it
+
+    async with open_stream(other_hub, "/v1/sessions/sse") as watched:
+        await watched.until("snapshot")
+        async with hosting(hub, session):
+            await watched.until(shows(True))
+        await watched.until(shows(False))
+
+
+@proves("host-redis-restart")
+async def test_a_host_and_its_commands_outlive_a_restart_of_redis(
+    own_redis: RedisProcess, session: str
+) -> None:
+    with running_hub(own_redis.url) as lone:
+        await publish(lone, session, note())
+        async with hosting(lone, session) as (stream, told):
+            await send(lone, session, id="a")
+            read(await stream.take(1))
+            own_redis.kill()
+            away = await post(lone, commands(session), {"type": "abort"})
+            check_problem(away, 503, "redis_unavailable")
+            own_redis.start()
+
+            async def is_back() -> bool:
+                answer = await post(lone, commands(session), {"type": "x.test", "id": "b"})
+                return answer.status == 202
+
+            await eventually(is_back, "commands are taken again")
+            assert [each["id"] for each in read(await stream.take(1))] == ["b"]
+            for name in ("a", "b"):
+                answer = await acknowledge(lone, session, name, lease=told["lease"])
+                assert answer.json()["status"] == "consumed"
 
 
 @proves("command-redelivery")
