@@ -9,17 +9,16 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sessionwire_server.api_keys import ApiKeys
 from sessionwire_server.cors import Cors
 from sessionwire_server.desk import Desk
 from sessionwire_server.hub import Hub
 from sessionwire_server.origins import Origins
-from sessionwire_server.problems import Problems, http_problem
-from sessionwire_server.raw_path import RawPath
+from sessionwire_server.problems import Problems
+from sessionwire_server.raw_path import with_raw_path
 from sessionwire_server.routes import route_table
 from sessionwire_server.sender import offer_transport
 from sessionwire_server.settings import Settings
@@ -30,10 +29,20 @@ __all__ = ["create_app"]
 
 class _Application(Starlette):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # Outside of all middleware, where `send` is still the server's own.
-        offer_transport(scope, send)
-        offer_websocket(scope, send)
+        if scope["type"] != "lifespan":
+            # The one copy: everything below may write into it.
+            scope = with_raw_path(scope)
+            # Outside of all middleware, where `send` is still the server's own.
+            offer_transport(scope, send)
+            offer_websocket(scope, send)
         await super().__call__(scope, receive, send)
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """Build it without Starlette's own two layers for errors: `Problems` answers them all."""
+        app: ASGIApp = self.router
+        for layer, args, kwargs in reversed(self.user_middleware):
+            app = layer(app, *args, **kwargs)
+        return app
 
 
 def create_app(settings: Settings | None = None) -> Starlette:
@@ -61,8 +70,7 @@ def create_app(settings: Settings | None = None) -> Starlette:
         routes=route_table(),
         lifespan=lifespan,
         # From the outside in: errors are answered inside CORS, so that pages can read them too.
-        middleware=[Middleware(Cors, origins), Middleware(Problems), Middleware(RawPath)],
-        exception_handlers={HTTPException: http_problem},
+        middleware=[Middleware(Cors, origins), Middleware(Problems)],
     )
     app.router.redirect_slashes = False
     return app

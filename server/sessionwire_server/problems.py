@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 import msgspec
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -20,9 +20,12 @@ from sessionwire_server.errors import HubError
 if TYPE_CHECKING:
     from sessionwire_server.hub import Hub
 
-__all__ = ["Problems", "http_problem", "problem"]
+__all__ = ["ROUTE_KEY", "Problems", "problem"]
 
 logger = logging.getLogger(__name__)
+
+ROUTE_KEY: Final = "sessionwire.route"
+"""Where a route notes its template in the scope: what its requests are counted under."""
 
 _CODES: Final = {404: "not_found", 405: "method_not_allowed", 413: "batch_too_large"}
 
@@ -37,15 +40,24 @@ def problem(error: HubError) -> Response:
     )
 
 
-async def http_problem(request: Request, error: Exception) -> Response:
-    """Build the answer of an error that the framework raised: no such route, wrong method."""
-    assert isinstance(error, HTTPException)
+def _refusal(error: Exception, method: str) -> HubError:
+    """Tell what a client is answered; a fault of the hub's own is logged here."""
+    if isinstance(error, HubError):
+        return error
+    if isinstance(error, HTTPException):
+        return _of_framework(error, method)
+    logger.error("%s failed", method, exc_info=error)
+    return HubError(500, "internal_error", "the hub failed; the fault is logged")
+
+
+def _of_framework(error: HTTPException, method: str) -> HubError:
+    """Spell an error that the framework raised: no such route, wrong method."""
     code = _CODES.get(error.status_code, "bad_request")
     detail = {
         404: "there is nothing at this path",
-        405: f"{request.method} is not a method of this path",
+        405: f"{method} is not a method of this path",
     }.get(error.status_code, error.detail)
-    raise HubError(error.status_code, code, detail, headers=error.headers)
+    return HubError(error.status_code, code, detail, headers=error.headers)
 
 
 class Problems:
@@ -59,9 +71,7 @@ class Problems:
             await self._app(scope, receive, send)
             return
         status = 0
-        note: dict[str, str] = {}
         metrics = cast("Hub", scope["app"].state.hub).metrics
-        scope["sessionwire.note"] = note
 
         async def watching(message: Message) -> None:
             nonlocal status
@@ -70,28 +80,20 @@ class Problems:
             await send(message)
 
         try:
-            try:
-                await self._app(scope, receive, watching)
-            except ClientDisconnect:
-                # Nobody is left to answer.
-                logger.debug("client went away while its body was read")
-            except HubError as error:
-                metrics.refused[error.code] += 1
-                if status:
-                    _cut_short(error.code)
-                else:
-                    await problem(error)(scope, receive, watching)
-            except Exception:
-                logger.exception("%s failed", scope["method"])
-                metrics.refused["internal_error"] += 1
-                if status:
-                    _cut_short("internal_error")
-                else:
-                    fault = HubError(500, "internal_error", "the hub failed; the fault is logged")
-                    await problem(fault)(scope, receive, watching)
+            await self._app(scope, receive, watching)
+        except ClientDisconnect:
+            # Nobody is left to answer.
+            logger.debug("client went away while its body was read")
+        except Exception as error:
+            refusal = _refusal(error, scope["method"])
+            metrics.refused[refusal.code] += 1
+            if status:
+                _cut_short(refusal.code)
+            else:
+                await problem(refusal)(scope, receive, watching)
         finally:
             # The route's own template: a label per session would be without bound.
-            metrics.requests[note.get("route", "none"), _method(scope), status] += 1
+            metrics.requests[scope.get(ROUTE_KEY, "none"), _method(scope), status] += 1
 
 
 def _cut_short(code: str) -> None:

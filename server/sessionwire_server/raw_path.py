@@ -10,12 +10,12 @@ import re
 from typing import Final
 from urllib.parse import quote, unquote
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Scope
 
 from sessionwire_schemas.names import SESSION_ID_PATTERN
 from sessionwire_server.errors import HubError
 
-__all__ = ["RawPath", "checked_session_id", "decoded"]
+__all__ = ["checked_session_id", "decoded", "with_raw_path"]
 
 _ENCODED: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 _UNRESERVED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
@@ -24,23 +24,16 @@ TAKEN: Final = "sse"
 """`/v1/sessions/sse` is the list as a stream, so no session can be called that."""
 
 
-class RawPath:
-    """Pure ASGI middleware that puts the raw path where the router looks."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] in {"http", "websocket"}:
-            raw = scope.get("raw_path")
-            path = quote(scope["path"]) if raw is None else raw.decode("latin-1")
-            path = path.removeprefix(scope.get("root_path", ""))
-            if "%" in path:
-                path = _ENCODED.sub(_decode_unreserved, path)
-            if path.startswith("/api/v1/"):
-                path = path.removeprefix("/api")
-            scope = {**scope, "path": path, "root_path": ""}
-        await self._app(scope, receive, send)
+def with_raw_path(scope: Scope) -> Scope:
+    """Copy the scope of a request or WebSocket, with the raw path where the router looks."""
+    raw = scope.get("raw_path")
+    path = quote(scope["path"]) if raw is None else raw.decode("latin-1")
+    path = path.removeprefix(scope.get("root_path", ""))
+    if "%" in path:
+        path = _ENCODED.sub(_decode_unreserved, path)
+    if path.startswith("/api/v1/"):
+        path = path.removeprefix("/api")
+    return {**scope, "path": path, "root_path": ""}
 
 
 def _decode_unreserved(match: re.Match[str]) -> str:

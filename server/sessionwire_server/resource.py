@@ -12,9 +12,10 @@ from typing import TypeAlias
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route, request_response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
+from sessionwire_server.problems import ROUTE_KEY
 from sessionwire_server.raw_path import checked_session_id, decoded
 
 __all__ = ["Endpoint", "resource"]
@@ -42,22 +43,22 @@ class _Resource:
     def __init__(self, path: str, endpoints: dict[str, Endpoint]) -> None:
         self.methods = tuple(endpoints)
         self._path = path
-        self._apps: dict[str, ASGIApp] = {
-            method.upper(): request_response(endpoint) for method, endpoint in endpoints.items()
-        }
-        if "GET" in self._apps:
-            self._apps["HEAD"] = self._apps["GET"]
-        self._allow = {"Allow": ", ".join(sorted({*self._apps, "OPTIONS"}))}
+        self._endpoints = {method.upper(): endpoint for method, endpoint in endpoints.items()}
+        if "GET" in self._endpoints:
+            self._endpoints["HEAD"] = self._endpoints["GET"]
+        self._allow = {"Allow": ", ".join(sorted({*self._endpoints, "OPTIONS"}))}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope["sessionwire.note"]["route"] = self._path
+        scope[ROUTE_KEY] = self._path
         if scope["method"] == "OPTIONS":
             await Response(status_code=204, headers=self._allow)(scope, receive, send)
             return
-        app = self._apps.get(scope["method"])
-        if app is None:
+        endpoint = self._endpoints.get(scope["method"])
+        if endpoint is None:
             raise HTTPException(405, headers=self._allow)
         segments = {name: decoded(name, text) for name, text in scope["path_params"].items()}
         if "sid" in segments:
             checked_session_id(segments["sid"])
-        await app({**scope, "path_params": segments}, receive, send)
+        scope["path_params"] = segments
+        response = await endpoint(Request(scope, receive, send))
+        await response(scope, receive, send)
