@@ -11,6 +11,7 @@ import anyio
 import uvicorn
 
 from sessionwire_server.app import create_app
+from sessionwire_server.http_protocol import HttpProtocol
 from sessionwire_server.settings import Settings
 from sessionwire_server.ws_protocol import WebSocketProtocol
 
@@ -43,7 +44,7 @@ class HttpServer(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 self._hub_app,
-                http="httptools",
+                http=HttpProtocol,
                 ws=WebSocketProtocol,
                 ws_max_size=settings.max_message_bytes,
                 ws_ping_interval=settings.heartbeat_s,
