@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeVar
 
 import anyio
 from pydantic import BaseModel, ValidationError
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from sessionwire_server.errors import HubError
 from sessionwire_server.raw_json import parse
@@ -64,13 +64,18 @@ async def read_body(request: Request, limit: int, too_large: HubError) -> bytes:
     chunks: list[bytes] = []
     size = 0
     with anyio.move_on_after(PAUSE_S) as patience:
-        async for chunk in request.stream():
+        while True:
+            message = await request.receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            chunk = message.get("body", b"")
             size += len(chunk)
             if size > limit:
                 raise too_large
             chunks.append(chunk)
+            if not message.get("more_body", False):
+                return b"".join(chunks)
             patience.deadline = anyio.current_time() + PAUSE_S
-        return b"".join(chunks)
     raise HubError(408, "request_timeout", f"nothing came for {PAUSE_S:g} s")
 
 

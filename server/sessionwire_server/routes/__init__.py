@@ -24,6 +24,9 @@ __all__ = ["route_table"]
 def route_table() -> list[BaseRoute]:
     """Build every route."""
     return [
+        # They are tried in order, so what is asked for most stands first.
+        resource("/v1/sessions/{sid}/events", get=events.list_all, post=events.publish),
+        resource("/v1/sessions/{sid}/sse", get=sse.session_stream),
         resource("/livez", get=health.live),
         resource("/readyz", get=health.ready),
         resource("/metrics", get=health.metrics),
@@ -34,10 +37,8 @@ def route_table() -> list[BaseRoute]:
         # Before `{sid}`: no session can be called that.
         resource("/v1/sessions/sse", get=sessions_sse.sessions_stream),
         resource("/v1/sessions/{sid}", get=sessions.show, delete=sessions.delete),
-        resource("/v1/sessions/{sid}/events", get=events.list_all, post=events.publish),
         resource("/v1/sessions/{sid}/events/summary", get=events.summary),
         resource("/v1/sessions/{sid}/export", get=events.export),
-        resource("/v1/sessions/{sid}/sse", get=sse.session_stream),
         resource("/v1/sessions/{sid}/commands", post=commands.send),
         # Before `{cid}`: no command can be called that.
         resource("/v1/sessions/{sid}/commands/sse", get=commands.host_stream),
