@@ -27,6 +27,7 @@ __all__ = [
     "Flow",
     "Frame",
     "Sender",
+    "Span",
     "Spelling",
     "Taste",
     "Wire",
@@ -177,6 +178,33 @@ class Frame:
         return made
 
 
+class Span:
+    """Frames that go out together, joined once for all who see each of them and spell them alike.
+
+    Whoever shares a span shares the bytes; they go with it.
+    """
+
+    __slots__ = ("_joined", "frames")
+
+    def __init__(self, frames: Sequence[Frame]) -> None:
+        self.frames = frames
+        self._joined: dict[tuple[Dialect, Callable[[bytes], bytes]], bytes] = {}
+
+    @classmethod
+    def of(cls, events: Iterable[StoredEvent], epoch: str) -> Span:
+        """Make frames of events."""
+        return cls([Frame(event, epoch) for event in events])
+
+    def joined(self, spelling: Dialect, framing: Callable[[bytes], bytes]) -> bytes:
+        """Give all of them as one piece of the wire."""
+        key = (spelling, framing)
+        made = self._joined.get(key)
+        if made is None:
+            parts = [frame.spelled(spelling) for frame in self.frames]
+            made = self._joined[key] = framing(parts[0] if len(parts) == 1 else b"".join(parts))
+        return made
+
+
 def plain(data: bytes) -> bytes:
     """Frame nothing: the bytes as they are, for HTTP/1.0 and for servers that do it themselves."""
     return data
@@ -230,26 +258,26 @@ class Audience:
                 slow.append(viewer)
         return slow
 
-    def encode(self, frames: Iterable[Frame], cursor_every: int) -> tuple[bytes, int]:
-        """Join what this audience sees of `frames`, framed for the wire.
+    def encode(self, span: Span, cursor_every: int) -> tuple[bytes, int]:
+        """Join what this audience sees of a span, framed for the wire.
 
         Args:
-            frames: in order of offset.
+            span: frames in order of offset.
             cursor_every: number of filtered events after which a `cursor` frame stands in.
 
         Returns: the bytes, empty when there is nothing to write, and the number of events in them.
         """
-        taste = self.taste
+        taste, frames = self.taste, span.frames
+        if not frames:
+            return b"", 0
         if taste.filter == _EVERYTHING:
-            parts = [frame.spelled(taste.spelling) for frame in frames]
-            shown = len(parts)
-        else:
-            parts, shown = self._filtered(frames, cursor_every)
+            return span.joined(taste.spelling, taste.framing), len(frames)
+        parts, shown = self._filtered(frames, cursor_every)
         if not parts:
             return b"", 0
-        return taste.framing(parts[0] if len(parts) == 1 else b"".join(parts)), shown
+        return taste.framing(b"".join(parts)), shown
 
-    def _filtered(self, frames: Iterable[Frame], cursor_every: int) -> tuple[list[bytes], int]:
+    def _filtered(self, frames: Sequence[Frame], cursor_every: int) -> tuple[list[bytes], int]:
         parts: list[bytes] = []
         shown = 0
         for frame in frames:

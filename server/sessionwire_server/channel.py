@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from sessionwire_schemas.cursor import NO_CHECK
-from sessionwire_server.audience import Audience, Frame, Taste
+from sessionwire_server.audience import Audience, Frame, Span, Taste
 from sessionwire_server.bell import Bell
 from sessionwire_server.entries import Head, Position
 from sessionwire_server.live_message import LiveBatch, News
@@ -137,12 +137,12 @@ class Channel:
         self.stats.breaks += 1
 
     def _write(self, fresh: list[Frame], now: float) -> None:
-        stats = self.stats
+        stats, span = self.stats, Span(fresh)
         for audience in self.audiences.values():
             live = audience.live
             if not live:
                 continue
-            data, shown = audience.encode(fresh, self.settings.filtered_cursor_every)
+            data, shown = audience.encode(span, self.settings.filtered_cursor_every)
             if not data:
                 continue
             audience.written_at = now

@@ -1,6 +1,7 @@
 """What viewers pull from Redis, each read made once however many want it at the same time.
 
-After a drop a hundred viewers come back with the same cursor; they share one page.
+After a drop a hundred viewers come back with the same cursor; they share one page, and its bytes
+where they spell them alike. Nothing is kept: a page goes when the last of them has gone on.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Any, TypeVar, cast
 
 import anyio
 
+from sessionwire_server.audience import Span
 from sessionwire_server.entries import Head, OpenMessage, Page, Position, StoredEvent
 from sessionwire_server.fan_out import Stats
 from sessionwire_server.settings import Settings
@@ -42,15 +44,16 @@ class Pages:
         self.max_bytes = settings.page_bytes
         self.max_events = settings.page_events
 
-    async def read(self, sid: str, position: Position) -> Page:
-        """Read the page after a place; see `EventStore.page`."""
+    async def read(self, sid: str, position: Position) -> tuple[Page, Span]:
+        """Read the page after a place; see `EventStore.page`. Gives its events as frames, too."""
         self._stats.pages += 1
-        return await self._shared(
-            (sid, position),
-            lambda: self._store.page(
-                sid, position, max_events=self.max_events, max_bytes=self.max_bytes
-            ),
+        return await self._shared((sid, position), lambda: self._read(sid, position))
+
+    async def _read(self, sid: str, position: Position) -> tuple[Page, Span]:
+        page = await self._store.page(
+            sid, position, max_events=self.max_events, max_bytes=self.max_bytes
         )
+        return page, Span.of(page.events, page.epoch)
 
     async def open_messages(self, sid: str) -> tuple[Head, list[OpenMessage]]:
         """Read the messages still being streamed, with the head they were read at."""

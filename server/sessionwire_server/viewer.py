@@ -9,7 +9,7 @@ synchronously stops there and goes live; any other waits for the ring to move an
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Literal, TypeVar
 
@@ -19,7 +19,7 @@ from starlette.types import Receive
 from sessionwire_schemas.catalog import CATALOGS
 from sessionwire_schemas.cursor import NO_CHECK, Cursor
 from sessionwire_schemas.frames import comment, control_frame
-from sessionwire_server.audience import Frame, Sender, Taste
+from sessionwire_server.audience import Sender, Span, Taste
 from sessionwire_server.catch_up import CatchUp, plan
 from sessionwire_server.channel import Channel
 from sessionwire_server.entries import Position, StoredEvent
@@ -268,7 +268,7 @@ class Viewer:
             return await (self._moved() if self._caught_up else self._arrived())
         if self._plan_wanted:
             return await self._make_plan()
-        return self._shown([frame.event for frame in frames], frames)
+        return self._shown(Span(frames))
 
     def _is_ahead(self) -> bool:
         """Whether Redis was read further than the channel has heard; the message is on its way."""
@@ -297,9 +297,10 @@ class Viewer:
     async def _paged(self) -> bytes | None:
         """Pull a page and spell it."""
         sid, position = self.channel.sid, self.position
-        page = await self._patiently(lambda: self._pages.read(sid, position))
-        if page is None:
+        found = await self._patiently(lambda: self._pages.read(sid, position))
+        if found is None:
             return None
+        page, span = found
         if page.epoch != self._epoch:
             self.channel.suspect()
             self.reset(page.epoch)
@@ -312,7 +313,7 @@ class Viewer:
         gap = b""
         if page.trimmed and page.events and (self._from_offset or position.sequence):
             gap = self._gap(page.events[0].sequence - 1)
-        data = gap + self._shown(page.events)
+        data = gap + self._shown(span)
         self.position = page.position
         return data
 
@@ -326,17 +327,17 @@ class Viewer:
         self._plan_wanted, self._whole_from = False, head.offset
         return b""
 
-    def _shown(self, events: Sequence[StoredEvent], frames: Sequence[Frame] | None = None) -> bytes:
+    def _shown(self, span: Span) -> bytes:
         """Spell events and move the place past them."""
-        if events:
-            self.position = Position(events[-1].sequence, events[-1].offset)
+        if span.frames:
+            last = span.frames[-1].event
+            self.position = Position(last.sequence, last.offset)
         if self._catch_up is not None:
-            events, frames = self._catch_up.apply(events), None
+            events = self._catch_up.apply(frame.event for frame in span.frames)
+            span = Span.of(events, self._epoch)
             if self.position.offset >= self._catch_up.until:
                 self._catch_up = None
-        if frames is None:
-            frames = [Frame(event, self._epoch) for event in events]
-        data, shown = self.audience.encode(frames, self.channel.settings.filtered_cursor_every)
+        data, shown = self.audience.encode(span, self.channel.settings.filtered_cursor_every)
         self.channel.stats.delivered += shown
         return data
 
