@@ -242,6 +242,19 @@ class Channel:
             viewer.end("deleted")
         self._void()
 
+    def fail(self) -> None:
+        """End the viewers after a fault of ours: which of them got the last bytes is not known.
+
+        Their own cursors know, so they come back and miss nothing.
+        """
+        for viewer in tuple(self.viewers):
+            viewer.audience.live.pop(viewer, None)
+            viewer.end("error")
+        self._fresh.clear()
+        self._broken = False
+        self.drop_ring()
+        self.head = self._tip
+
     def _void(self) -> None:
         self.epoch, self.head, self._tip, self.behind_at = "", None, None, None
         self.drop_ring()

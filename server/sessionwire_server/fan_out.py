@@ -8,6 +8,7 @@ timer in between.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import OrderedDict
 from dataclasses import dataclass
 
@@ -15,6 +16,8 @@ from sessionwire_server.channel import Channel
 from sessionwire_server.settings import Settings
 
 __all__ = ["FanOut", "Stats"]
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -77,7 +80,12 @@ class FanOut:
         touched, self._touched = self._touched, []
         self._marked.clear()
         for channel in touched:
-            channel.flush(now)
+            try:
+                channel.flush(now)
+            except Exception:
+                # One session's fault must not keep the others of this turn from their events.
+                logger.exception("the fan-out of session %s failed", channel.sid)
+                channel.fail()
 
     def account(self, channel: Channel, change: int) -> None:
         """Note how a ring grew or shrank; drop the oldest rings while all are over the budget."""

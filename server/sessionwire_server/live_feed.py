@@ -164,11 +164,12 @@ class LiveFeed:
         # Probed at once: nobody is to wait for readiness longer than it takes to prove it.
         await self._listening.wait()
         await self._prove(anyio.current_time())
-        for channel in watched:
-            confirmed = self._confirmed.get(channel)
-            if confirmed is not None:
-                await confirmed.wait()
-            channel.tell(None)
+        with anyio.fail_after(self._settings.redis_timeout_s):
+            for channel in watched:
+                confirmed = self._confirmed.get(channel)
+                if confirmed is not None:
+                    await confirmed.wait()
+                channel.tell(None)
         await self._check(watched, sure=True)
 
     def _take(self, push: Push) -> None:
@@ -258,7 +259,8 @@ class LiveFeed:
         for channel in left:
             name = live_channel(channel.sid).encode()
             self._names.pop(name, None)
-            self._confirmed.pop(channel, None)
+            # Nobody watches it, but a new connection may be waiting for its confirmation.
+            self._confirmed.pop(channel).set()
             self._checked_at.pop(channel, None)
             self._fan_out.forget(channel)
             self._leaving[name] = self._leaving.get(name, 0) + 1
