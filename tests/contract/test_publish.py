@@ -109,26 +109,26 @@ async def test_malformed_json_names_the_place(hub: HubProcess, session: str, bod
     assert await stored(hub, session) == []
 
 
-WRONG_SHAPE: list[Any] = [
-    7,
-    "x",
-    None,
-    True,
-    [7],
-    [[note()]],
-    {"type": "session.info", "data": []},
-    {"type": "session.info", "data": None},
-    {"data": {}},
-    {**note(), "parentId": 7},
-    {**note(), "timestamp": 7},
-    {**note(), "ephemeral": "yes"},
-    {**note(), "agentId": 7},
-    {**turn(), "context": None},
-    {**turn(), "ts": 1},
-]
+WRONG_SHAPE: dict[str, Any] = {
+    "number": 7,
+    "string": "x",
+    "null": None,
+    "true": True,
+    "number-in-array": [7],
+    "array-in-array": [[note()]],
+    "data-array": {"type": "session.info", "data": []},
+    "data-null": {"type": "session.info", "data": None},
+    "no-type": {"data": {}},
+    "parent-number": {**note(), "parentId": 7},
+    "timestamp-number": {**note(), "timestamp": 7},
+    "ephemeral-string": {**note(), "ephemeral": "yes"},
+    "agent-number": {**note(), "agentId": 7},
+    "context-null": {**turn(), "context": None},
+    "ts-number": {**turn(), "ts": 1},
+}
 
 
-@pytest.mark.parametrize("shape", WRONG_SHAPE, ids=lambda shape: json.dumps(shape)[:60])
+@pytest.mark.parametrize("shape", WRONG_SHAPE.values(), ids=WRONG_SHAPE.keys())
 @proves("publish-place", "publish-atomic")
 async def test_wrong_shapes_are_refused(hub: HubProcess, session: str, shape: Any) -> None:
     answer = await try_publish(hub, session, json.dumps(shape).encode())
