@@ -103,6 +103,8 @@ def _joined(family: str, part: str) -> str:
 
 
 def _key(family: str, paths: tuple[str, ...], data: object, among: tuple[str, ...] = ()) -> str:
+    if len(paths) == 1:  # nearly every delta
+        return _joined(family, key_part(member(data, paths[0])))
     values = [member(data, path) for path in paths]
     first = key_part(values[0])
     if not first or (among and values[-1] not in among):
