@@ -75,7 +75,7 @@ ALL = range(1, 13)
     ("query", "expected"),
     [
         ({}, ALL),
-        ({"order_desc": "true"}, reversed(ALL)),
+        ({"order_desc": "true"}, range(12, 0, -1)),
         ({"order_desc": "false"}, ALL),
         ({"limit": 1000}, ALL),
         ({"limit": 3}, [10, 11, 12]),
