@@ -36,11 +36,18 @@ _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ITEMS: Final = msgspec.json.Decoder(list[msgspec.Raw])
 
 
-def redact(body: bytes) -> bytes:
-    """Take the private members out of an event; everything else keeps its bytes."""
+def redact(body: bytes) -> bytes | None:
+    """Take the private members out of an event; everything else keeps its bytes.
+
+    Returns: None for an event nested too deeply to be read here, of which nothing is shown. How
+        deep that is depends on the caller's own stack.
+    """
     if not any(mark in body for mark in _MARKS):
         return body
-    event = _MEMBERS.decode(body)
+    try:
+        event = _MEMBERS.decode(body)
+    except RecursionError:
+        return None
     data = bytes(event.get("data", b"null"))
     if data.startswith(b"{"):
         event["data"] = msgspec.Raw(_redacted_data(data))
@@ -80,7 +87,9 @@ def shown(event: StoredEvent) -> StoredEvent | None:
     if event.type in INTERNAL_TYPES:
         return None
     body = redact(event.body)
-    return event if body is event.body else replace(event, body=body)
+    if body is None or body is event.body:
+        return None if body is None else event
+    return replace(event, body=body)
 
 
 class Redacted(NamedTuple):
@@ -94,8 +103,11 @@ class Redacted(NamedTuple):
         return self.inner.heartbeat
 
     def encode(self, event: StoredEvent, epoch: str) -> bytes:
-        """Spell the redacted event."""
-        return self.inner.encode(replace(event, body=redact(event.body)), epoch)
+        """Spell the redacted event; what cannot be redacted is as good as silence."""
+        body = redact(event.body)
+        if body is None:
+            return self.inner.heartbeat
+        return self.inner.encode(replace(event, body=body), epoch)
 
     def own(self, name: str, data: dict[str, Any], *, cursor: str | None = None) -> bytes:
         """As the dialect's."""
@@ -103,7 +115,8 @@ class Redacted(NamedTuple):
 
     def snapshot(self, bodies: Sequence[bytes]) -> bytes:
         """Spell the redacted last values."""
-        return self.inner.snapshot([redact(body) for body in bodies])
+        redacted = (redact(body) for body in bodies)
+        return self.inner.snapshot([body for body in redacted if body is not None])
 
 
 def redacted_taste(taste: Taste) -> Taste:

@@ -325,7 +325,8 @@ async def test_a_message_in_many_small_parts_is_one_message(hub: HubProcess) -> 
         empty = b"\x00\x80\0\0\0\0"
         for _ in range(200):
             await peer.raw(empty * 5_000)
-        assert hub.private_kib() - before < 4 * 1024
+        # A million parts kept would be a hundred; what the allocator keeps by itself is not these.
+        assert hub.private_kib() - before < 16 * 1024
         for at in range(len(text)):
             await peer.frame(0, text[at : at + 1], fin=at == len(text) - 1)
         async with asyncio.timeout(20):

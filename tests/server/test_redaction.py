@@ -32,13 +32,13 @@ def test_signatures_of_reasoning_parts_are_taken_out_however_deep() -> None:
     tool = {"type": "tool_call", "id": "c", "name": "sign", "arguments": {"signature": "kept"}}
     data = {"messages": [{"content": [part, tool]}]}
     body = json.dumps({"id": "e1", "data": data}).encode()
-    content = json.loads(redact(body))["data"]["messages"][0]["content"]
+    content = json.loads(redact(body) or b"")["data"]["messages"][0]["content"]
     assert content == [{"type": "reasoning", "provider": "p"}, tool]
 
 
 def test_names_spelled_anew_are_still_one_line_for_every_reader() -> None:
     body = b'{"data":{"\\u2028":[{"\\u0085":1}],"encryptedContent":"x"}}'
-    line = redact(body).decode()
+    line = (redact(body) or b"").decode()
     assert len(line.splitlines()) == 1
     assert json.loads(line) == {"data": {"\u2028": [{"\u0085": 1}]}}
 
@@ -47,8 +47,16 @@ def test_what_is_nested_too_deeply_to_look_through_is_held_back() -> None:
     deep = b"[" * 950 + b'{"type":"reasoning","signature":"S"}' + b"]" * 950
     event = stored("x.deep", b'{"id":"e1","data":{"deep":%b},"agentId":null}' % deep)
     seen = shown(event)
-    assert seen is not None
-    assert json.loads(seen.body) == {"id": "e1", "data": {}, "agentId": None}
+    # How much of the stack is left here depends on what runs the test.
+    assert seen is None or json.loads(seen.body) == {"id": "e1", "data": {}, "agentId": None}
+
+
+def test_what_is_nested_too_deeply_to_be_read_is_not_shown_at_all() -> None:
+    event = stored("x.deep", b'{"data":{"signature":%b}}' % (b"[" * 5_000 + b"]" * 5_000))
+    assert shown(event) is None
+    spelling = redacted_taste(Taste()).spelling
+    assert spelling.encode(event, "abcdefgh") == spelling.heartbeat
+    assert b'"events":[]' in spelling.snapshot([event.body])
 
 
 def test_internal_events_are_not_shown() -> None:
