@@ -17,7 +17,10 @@ from benchmarks.contenders import CONTENDERS
 
 ROOT = Path(__file__).parents[2]
 
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+pytestmark = [
+    pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler"),
+    pytest.mark.timeout(240),  # the first test waits for the runs of all
+]
 
 
 def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -35,11 +38,19 @@ def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What a smoke run of everything writes."""
-    out = tmp_path_factory.mktemp("out")
-    done = _run("--smoke", "--out", str(out))
-    assert done.returncode == 0, done.stderr[-4000:]
-    found: dict[str, Any] = json.loads((out / "results.json").read_text())
+    """What a smoke run of everything writes.
+
+    A server that a busy machine kept from starting in time leaves a measurement without figures;
+    such a run is made once more, and the second one counts.
+    """
+    found: dict[str, Any] = {}
+    for attempt in range(2):
+        out = tmp_path_factory.mktemp(f"out{attempt}")
+        done = _run("--smoke", "--out", str(out))
+        assert done.returncode == 0, done.stderr[-4000:]
+        found = json.loads((out / "results.json").read_text())
+        if all(measurement["figures"] for measurement in found["measurements"]):
+            break
     return found
 
 
