@@ -18,8 +18,8 @@ _HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
 NOT_OURS = {
     "a path of somebody's machine": re.compile(r"(?<![\w.~-])/(?:work|home|Users|root)/[\w.]"),
     "a package registry's host": re.compile(
-        r"\b(?:files\.pythonhosted|pypi|test\.pypi|registry\.npmjs|registry\.yarnpkg|deb\.debian"
-        r"|security\.debian|proxy\.golang|static\.crates)\.(?:org|com|io)\b"
+        r"\b(?:files\.python[h]osted|p[y]pi|registry\.npm[j]s|registry\.yarn[p]kg|deb\.[d]ebian"
+        r"|security\.[d]ebian|proxy\.[g]olang|static\.[c]rates)\.(?:org|com|io)\b"
     ),
     "a folder beside the repository": re.compile(r"(?<![\w.])\.\./shared\b"),
 }
