@@ -80,9 +80,12 @@ async def test_restart_of_redis_loses_and_repeats_nothing(
             for _ in range(20):
                 await publisher.one()
 
+        async def is_refused() -> bool:
+            return bool(publisher.refusals)
+
         async with anyio.create_task_group() as group:
             group.start_soon(publish_on)
-            await anyio.sleep(1)
+            await eventually(is_refused, "a publish that is refused while Redis is away")
             await anyio.to_thread.run_sync(redis.start)
         assert publisher.refusals
         assert {status for status, _ in publisher.refusals} == {503}
