@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, get_args
+from typing import Final, get_args
 
 from sessionwire_server.api_keys import SCOPES
 from sessionwire_server.commands import Acknowledge, SendCommand, Status
+from sessionwire_server.openapi_parts import COUNT, FLAG, TEXT, TIME, Json, object_of, or_null
 from sessionwire_server.session_resource import STATUSES, CreateSession
 from sessionwire_server.tickets import TicketRequest
 
 __all__ = ["SCHEMAS"]
 
-Json = dict[str, Any]
-
-
-def _object(required: str, properties: Json, *, more: bool = False) -> Json:
-    schema: Json = {"type": "object", "properties": properties, "required": required.split()}
-    return schema if more else {**schema, "additionalProperties": False}
-
-
-def _or_null(schema: Json) -> Json:
-    return {"oneOf": [schema, {"type": "null"}]}
-
-
-_TEXT: Final[Json] = {"type": "string"}
-_COUNT: Final[Json] = {"type": "integer", "minimum": 0}
-_FLAG: Final[Json] = {"type": "boolean"}
-_TIME: Final[Json] = {"type": "string", "format": "date-time"}
 _CURSOR: Final[Json] = {
     "type": "string",
     "description": "A place just after an event; opaque.",
@@ -38,17 +23,17 @@ _PLACE: Final = "Where a body is broken, as far as it can be told."
 def _event() -> Json:
     text = "An event as its producer writes it; every other member is kept."
     return {
-        **_object(
+        **object_of(
             "type data",
             {
-                "id": _TEXT,
+                "id": TEXT,
                 "type": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}$"},
                 "data": {"type": "object"},
-                "ephemeral": _FLAG,
-                "timestamp": _TEXT,
-                "parentId": _or_null(_TEXT),
-                "ts": _TEXT,
-                "session_id": _TEXT,
+                "ephemeral": FLAG,
+                "timestamp": TEXT,
+                "parentId": or_null(TEXT),
+                "ts": TEXT,
+                "session_id": TEXT,
                 "context": {"type": "object"},
             },
             more=True,
@@ -58,25 +43,25 @@ def _event() -> Json:
 
 
 def _session() -> Json:
-    return _object(
+    return object_of(
         "id catalog title status created_at updated_at cursor sequence pending_prompts viewers "
         "host steerable organization_id harness_id",
         {
-            "id": _TEXT,
-            "catalog": _or_null({"enum": ["copilot", "everruns"]}),
-            "title": _or_null(_TEXT),
+            "id": TEXT,
+            "catalog": or_null({"enum": ["copilot", "everruns"]}),
+            "title": or_null(TEXT),
             "status": {"$ref": "#/components/schemas/Status"},
-            "created_at": _TIME,
-            "updated_at": _TIME,
+            "created_at": TIME,
+            "updated_at": TIME,
             "cursor": _CURSOR,
-            "sequence": _COUNT,
-            "pending_prompts": _COUNT,
-            "viewers": {**_COUNT, "description": "Streams of this hub process."},
-            "host": _object("connected since", {"connected": _FLAG, "since": _or_null(_TIME)}),
-            "steerable": _FLAG,
-            "organization_id": _TEXT,
-            "harness_id": _TEXT,
-            "tags": {"type": "array", "items": _TEXT},
+            "sequence": COUNT,
+            "pending_prompts": COUNT,
+            "viewers": {**COUNT, "description": "Streams of this hub process."},
+            "host": object_of("connected since", {"connected": FLAG, "since": or_null(TIME)}),
+            "steerable": FLAG,
+            "organization_id": TEXT,
+            "harness_id": TEXT,
+            "tags": {"type": "array", "items": TEXT},
             "last": {
                 "type": "array",
                 "items": {"$ref": "#/components/schemas/Event"},
@@ -88,18 +73,18 @@ def _session() -> Json:
 
 
 def _problem() -> Json:
-    return _object(
+    return object_of(
         "type title status detail code error",
         {
-            "type": _TEXT,
-            "title": _TEXT,
+            "type": TEXT,
+            "title": TEXT,
             "status": {"type": "integer"},
-            "detail": _TEXT,
+            "detail": TEXT,
             "code": {"type": "string", "description": "Stable; for programs."},
-            "error": _object("code message", {"code": _TEXT, "message": _TEXT}),
-            "index": {**_COUNT, "description": f"The event. {_PLACE}"},
-            "line": {**_COUNT, "description": f"The line. {_PLACE}"},
-            "offset": {**_COUNT, "description": f"The byte. {_PLACE}"},
+            "error": object_of("code message", {"code": TEXT, "message": TEXT}),
+            "index": {**COUNT, "description": f"The event. {_PLACE}"},
+            "line": {**COUNT, "description": f"The line. {_PLACE}"},
+            "offset": {**COUNT, "description": f"The byte. {_PLACE}"},
             "pointer": {"type": "string", "description": f"A JSON Pointer. {_PLACE}"},
             "parameter": {"type": "string", "description": "The query parameter."},
         },
@@ -112,99 +97,99 @@ _COMMAND_STATUS: Final[Json] = {"enum": list(get_args(Status))}
 
 def _command() -> Json:
     members: Json = {
-        "id": _TEXT,
+        "id": TEXT,
         "cursor": {"type": "string", "description": "A place just after a command; opaque."},
-        "type": _TEXT,
+        "type": TEXT,
         "status": _COMMAND_STATUS,
-        "by": _object("id name human", {"id": _TEXT, "name": _or_null(_TEXT), "human": _FLAG}),
-        "attempt": {**_COUNT, "description": "How often it was handed to a host."},
-        "created_at": _TIME,
-        "delivered_at": _or_null(_TIME),
-        "finished_at": _or_null(_TIME),
-        "expires_at": _or_null(_TIME),
-        "detail": _or_null(_TEXT),
-        "event_id": _or_null(_TEXT),
+        "by": object_of("id name human", {"id": TEXT, "name": or_null(TEXT), "human": FLAG}),
+        "attempt": {**COUNT, "description": "How often it was handed to a host."},
+        "created_at": TIME,
+        "delivered_at": or_null(TIME),
+        "finished_at": or_null(TIME),
+        "expires_at": or_null(TIME),
+        "detail": or_null(TEXT),
+        "event_id": or_null(TEXT),
     }
-    return _object(" ".join(members), members)
+    return object_of(" ".join(members), members)
 
 
 _TALLY: Final[Json] = {
-    "stored": _COUNT,
-    "duplicates": _COUNT,
-    "first_sequence": _or_null(_COUNT),
-    "last_sequence": _or_null(_COUNT),
-    "cursor": _or_null(_CURSOR),
+    "stored": COUNT,
+    "duplicates": COUNT,
+    "first_sequence": or_null(COUNT),
+    "last_sequence": or_null(COUNT),
+    "cursor": or_null(_CURSOR),
 }
 
 SCHEMAS: Final[Json] = {
-    "Ok": _object("status", {"status": {"const": "ok"}}),
+    "Ok": object_of("status", {"status": {"const": "ok"}}),
     "Status": {"enum": list(STATUSES)},
     "Scope": {"enum": sorted(SCOPES)},
     "Event": _event(),
-    "EventPage": _object(
+    "EventPage": object_of(
         "data first_sequence last_sequence cursor",
         {
             "data": {"type": "array", "items": {"$ref": "#/components/schemas/Event"}},
-            "first_sequence": _or_null(_COUNT),
-            "last_sequence": _or_null(_COUNT),
+            "first_sequence": or_null(COUNT),
+            "last_sequence": or_null(COUNT),
             "cursor": _CURSOR,
-            "gap": _object(
+            "gap": object_of(
                 "reason after_sequence resumed_sequence",
-                {"reason": _TEXT, "after_sequence": _COUNT, "resumed_sequence": _COUNT},
+                {"reason": TEXT, "after_sequence": COUNT, "resumed_sequence": COUNT},
             ),
         },
     ),
-    "Verdicts": _object(
+    "Verdicts": object_of(
         "data",
         {
             "data": {
                 "type": "array",
-                "items": _object(
+                "items": object_of(
                     "id cursor sequence duplicate",
                     {
-                        "id": _TEXT,
+                        "id": TEXT,
                         "cursor": _CURSOR,
-                        "sequence": _or_null(_COUNT),
-                        "duplicate": _FLAG,
+                        "sequence": or_null(COUNT),
+                        "duplicate": FLAG,
                     },
                 ),
             }
         },
     ),
-    "Tally": _object(" ".join(_TALLY), _TALLY),
-    "Summary": _object(
+    "Tally": object_of(" ".join(_TALLY), _TALLY),
+    "Summary": object_of(
         "total by_type turn_count error_count",
         {
-            "total": _COUNT,
+            "total": COUNT,
             "by_type": {
                 "type": "array",
-                "items": _object("event_type count", {"event_type": _TEXT, "count": _COUNT}),
+                "items": object_of("event_type count", {"event_type": TEXT, "count": COUNT}),
             },
-            "first_ts": _TIME,
-            "last_ts": _TIME,
-            "turn_count": _COUNT,
-            "error_count": _COUNT,
+            "first_ts": TIME,
+            "last_ts": TIME,
+            "turn_count": COUNT,
+            "error_count": COUNT,
         },
     ),
     "Session": _session(),
-    "SessionPage": _object(
+    "SessionPage": object_of(
         "data next_page_token total offset limit",
         {
             "data": {"type": "array", "items": {"$ref": "#/components/schemas/Session"}},
-            "next_page_token": _or_null(_TEXT),
-            "total": _COUNT,
-            "offset": _COUNT,
-            "limit": _COUNT,
+            "next_page_token": or_null(TEXT),
+            "total": COUNT,
+            "offset": COUNT,
+            "limit": COUNT,
         },
     ),
     "SendCommand": SendCommand.model_json_schema(),
-    "Accepted": _object(
-        "id status cursor", {"id": _TEXT, "status": _COMMAND_STATUS, "cursor": _TEXT}
+    "Accepted": object_of(
+        "id status cursor", {"id": TEXT, "status": _COMMAND_STATUS, "cursor": TEXT}
     ),
     "Acknowledge": Acknowledge.model_json_schema(),
     "Command": _command(),
     "CreateSession": CreateSession.model_json_schema(),
     "TicketRequest": TicketRequest.model_json_schema(),
-    "Ticket": _object("ticket expires_at", {"ticket": _TEXT, "expires_at": _TIME}),
+    "Ticket": object_of("ticket expires_at", {"ticket": TEXT, "expires_at": TIME}),
     "Problem": _problem(),
 }
