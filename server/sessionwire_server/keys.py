@@ -10,7 +10,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["DEADLINES", "FEED", "SESSIONS", "SWEEP", "SessionKeys", "live_channel", "probe_channel"]
+__all__ = [
+    "ASKING",
+    "DEADLINES",
+    "FEED",
+    "SESSIONS",
+    "SWEEP",
+    "SessionKeys",
+    "live_channel",
+    "probe_channel",
+]
+
+ASKING: Final = "sw:open"
+"""ZSET of one score: sessions that may have open prompts, so that they can be found."""
 
 DEADLINES: Final = "sw:deadlines"
 """ZSET: session id, score = Unix milliseconds at which something of it is due."""
@@ -46,6 +58,10 @@ class SessionKeys:
     presence: str
     due: str
     finished: str
+    openers: str
+    asking: str
+    secrets: str
+    closed_at: str
     live: str
 
     @classmethod
@@ -70,6 +86,10 @@ class SessionKeys:
             self.presence,
             self.due,
             self.finished,
+            self.openers,
+            self.asking,
+            self.secrets,
+            self.closed_at,
         )
 
     def steering(self) -> tuple[str, ...]:

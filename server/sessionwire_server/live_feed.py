@@ -22,7 +22,7 @@ from sessionwire_server.errors import HubError
 from sessionwire_server.fan_out import FanOut
 from sessionwire_server.feed_connection import FeedConnection, Push
 from sessionwire_server.keys import FEED, live_channel, probe_channel
-from sessionwire_server.live_message import CommandNews, EpochMessage, HostNews, decode
+from sessionwire_server.live_message import EpochMessage, LiveBatch, decode
 from sessionwire_server.publish_call import SessionDeleted
 from sessionwire_server.redis_link import RedisLink, StoreUnavailable
 from sessionwire_server.store import EventStore
@@ -209,7 +209,7 @@ class LiveFeed:
             logger.warning("unreadable live message of %s: %s", channel.sid, error)
             channel.suspect()
             return
-        if isinstance(message, CommandNews | HostNews):
+        if not isinstance(message, LiveBatch | EpochMessage):
             channel.tell(message)
         elif isinstance(message, EpochMessage):
             if message.deleted:

@@ -2,7 +2,7 @@
 
 A batch is one line about the batch, one line of six words an event, and the bodies end to end. The
 words hold no spaces by their own grammar, so splitting is parsing. The writing half is
-`lua/publish.lua`. News of commands and of the host carry no body: whoever wants it reads.
+`lua/publish.lua`. News of commands, prompts and the host carry no body: whoever wants it reads.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ __all__ = [
     "LiveBatch",
     "LiveMessage",
     "News",
+    "PromptChange",
+    "PromptNews",
     "decode",
 ]
 
@@ -74,7 +76,36 @@ class HostNews:
     connected: bool
 
 
-News: TypeAlias = CommandNews | HostNews
+class PromptChange(NamedTuple):
+    """A prompt is in another state now, as it is shown: `claimed` is one."""
+
+    request_id: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class PromptNews:
+    """Prompts were opened or changed.
+
+    Attributes:
+        epoch: life of the session's numbers.
+        version: the number of this change; the next one has a higher number.
+        open: how many prompts are open after it.
+        changes: which prompts changed; empty where that would be too much for the channel: then
+            any may have.
+    """
+
+    epoch: str
+    version: int
+    open: int
+    changes: tuple[PromptChange, ...]
+
+    def concerns(self, request_id: str) -> bool:
+        """Tell whether this prompt may have changed."""
+        return not self.changes or any(one.request_id == request_id for one in self.changes)
+
+
+News: TypeAlias = CommandNews | HostNews | PromptNews
 LiveMessage: TypeAlias = LiveBatch | EpochMessage | News
 
 
@@ -95,12 +126,21 @@ def decode(data: bytes) -> LiveMessage:
     if words[0] == "h":
         _, _, lease, connected = words
         return HostNews(int(lease), connected == "1")
+    if words[0] == "p":
+        _, epoch, version, count = words
+        changes = tuple(map(_prompt_change, rest.decode().splitlines()))
+        return PromptNews(epoch, int(version), int(count), changes)
     raise ValueError(f"unknown live message {head[:80]!r}")
 
 
 def _change(line: str) -> CommandChange:
     n, status, command_id = line.split(" ")
     return CommandChange(int(n), status, command_id)
+
+
+def _prompt_change(line: str) -> PromptChange:
+    request_id, state = line.split(" ")
+    return PromptChange(unquote(request_id), state)
 
 
 def _batch(head: list[str], rest: bytes) -> LiveBatch:
