@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from sessionwire_server.bell import Bell
-from sessionwire_server.command_store import Handed, LeaseLost
+from sessionwire_server.command_store import LeaseLost
 from sessionwire_server.commands import CommandCursor
 from sessionwire_server.errors import HubError
 from sessionwire_server.host_lease import Lease
@@ -58,6 +58,8 @@ class AttachedHost:
         self._bell = bell
         self._after = after
         self._has_more = True
+        self._pause_s = 0.0
+        """For how long Redis is not asked again, after it did not answer."""
 
     @property
     def cursor(self) -> CommandCursor:
@@ -86,37 +88,41 @@ class AttachedHost:
             self._bell.ring()
 
     async def next(self, patience_s: float) -> Sequence[tuple[CommandCursor, bytes]]:
-        """Read the next commands, and wait for some for at most `patience_s`.
+        """Take the next commands, and wait for some for at most `patience_s`.
 
-        Returns: the JSON that the host is told, by the cursor after each; none where there were
-            none in time, and where it ends.
+        Returns: as `take`; none where there were none in time, and where it ends.
         """
         until = anyio.current_time() + patience_s
-        while self.ending is None:
-            left = until - anyio.current_time()
-            if not self._has_more:
-                if left <= 0:
-                    break
-                self._has_more = await self._bell.heard(left)
-                continue
-            handed = await self._take()
-            if handed is None:
-                if left <= 0:
-                    break
-                await self._bell.heard(min(left, random.uniform(*REDIS_PAUSE_S)))
-                continue
-            self._after, self._has_more = handed.after, handed.more
-            if handed.frames:
-                return handed.frames
+        while await self.is_due(until - anyio.current_time()):
+            if commands := await self.take():
+                return commands
         return ()
 
-    async def _take(self) -> Handed | None:
-        """Read on; None while Redis is away or where that ends it."""
+    async def is_due(self, patience_s: float) -> bool:
+        """Wait until there may be commands to take; whether there may be, in time."""
+        if self._pause_s:
+            pause_s, self._pause_s = min(self._pause_s, patience_s), 0.0
+            await self._bell.heard(max(pause_s, 0))
+            return pause_s > 0 and self.ending is None
+        if not self._has_more:
+            self._has_more = await self._bell.heard(max(patience_s, 0))
+        return self._has_more and self.ending is None
+
+    async def take(self) -> Sequence[tuple[CommandCursor, bytes]]:
+        """Read on.
+
+        Returns: the JSON that the host is told, by the cursor after each; at most 16 commands and
+            about 1 MiB; none while Redis is away, or where that ends it.
+        """
+        lease = self._lease
         try:
-            return await self._hub.commands.take(self._lease.sid, self._lease.number, self._after)
+            handed = await self._hub.commands.take(lease.sid, lease.number, self._after)
         except HubError as error:
             self._failed(error)
-            return None
+            self._pause_s = random.uniform(*REDIS_PAUSE_S)
+            return ()
+        self._after, self._has_more = handed.after, handed.more
+        return handed.frames
 
     def _failed(self, error: HubError) -> None:
         if isinstance(error, LeaseLost):

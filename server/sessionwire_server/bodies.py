@@ -15,7 +15,15 @@ from starlette.requests import ClientDisconnect, Request
 from sessionwire_server.errors import HubError
 from sessionwire_server.raw_json import parse
 
-__all__ = ["Kind", "body_kind", "read_body", "read_model", "read_model_and_bytes"]
+__all__ = [
+    "Kind",
+    "body_kind",
+    "model_of",
+    "read_body",
+    "read_json",
+    "read_model",
+    "read_model_and_bytes",
+]
 
 Kind = Literal["json", "ndjson"]
 Model = TypeVar("Model", bound=BaseModel)
@@ -80,31 +88,50 @@ async def read_body(request: Request, limit: int, too_large: HubError) -> bytes:
 
 
 async def read_model(request: Request, model: type[Model]) -> Model:
-    """Read a JSON object into a model; see `read_model_and_bytes`."""
+    """Read a JSON object into a model.
+
+    Raises:
+        HubError: as `read_json` and `model_of`.
+    """
     return (await read_model_and_bytes(request, model))[0]
 
 
 async def read_model_and_bytes(request: Request, model: type[Model]) -> tuple[Model, bytes]:
-    """Read a JSON object into a model, and give its bytes; no body at all is an empty object.
+    """Read a JSON object into a model, and give its bytes.
 
     Raises:
-        HubError: 413 `body_too_large`, 415 `unsupported_media_type`, 400 `malformed_json`, or 422
-            `invalid_body` with the `pointer` of the first fault.
+        HubError: as `read_json` and `model_of`.
     """
-    too_large = HubError(
-        413,
-        "body_too_large",
-        f"the body has at most {MAX_MODEL_BYTES} bytes",
-        limit=MAX_MODEL_BYTES,
-    )
-    body = await read_body(request, MAX_MODEL_BYTES, too_large)
+    body = await read_json(request)
+    return model_of(body, model), body
+
+
+async def read_json(request: Request) -> bytes:
+    """Read a body that claims to be JSON; no body at all is an empty object.
+
+    Raises:
+        HubError: as `read_body`; 413 `body_too_large`, 415 `unsupported_media_type`.
+    """
+    body = await read_body(request, MAX_MODEL_BYTES, _too_large())
     if not body.strip():
         body = b"{}"
     elif body_kind(request) != "json":
         raise HubError(415, "unsupported_media_type", "send application/json")
+    return body
+
+
+def model_of(body: bytes, model: type[Model]) -> Model:
+    """Read JSON into a model, whatever brought it.
+
+    Raises:
+        HubError: 413 `body_too_large`, 400 `malformed_json`, or 422 `invalid_body` with the
+            `pointer` of the first fault.
+    """
+    if len(body) > MAX_MODEL_BYTES:
+        raise _too_large()
     parse(body.strip())  # pydantic takes NaN and Infinity for numbers
     try:
-        return model.model_validate_json(body), body
+        return model.model_validate_json(body)
     except ValidationError as exc:
         fault = exc.errors(include_input=False, include_url=False)[0]
     if fault["type"] == "json_invalid":
@@ -112,3 +139,8 @@ async def read_model_and_bytes(request: Request, model: type[Model]) -> tuple[Mo
     steps = [str(step).replace("~", "~0").replace("/", "~1") for step in fault["loc"]]
     pointer = "".join(f"/{step}" for step in steps)
     raise HubError(422, "invalid_body", f"{pointer or 'body'}: {fault['msg']}", pointer=pointer)
+
+
+def _too_large() -> HubError:
+    detail = f"the body has at most {MAX_MODEL_BYTES} bytes"
+    return HubError(413, "body_too_large", detail, limit=MAX_MODEL_BYTES)

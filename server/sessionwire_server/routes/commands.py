@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import secrets
 from functools import partial
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import anyio
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sessionwire_server.access import Principal
 from sessionwire_server.answers import json_response
-from sessionwire_server.bodies import read_model, read_model_and_bytes
-from sessionwire_server.commands import (
-    Acknowledge,
-    CommandCursor,
-    NewCommand,
-    Receipt,
-    SendCommand,
-    check_command,
-)
+from sessionwire_server.bodies import read_json, read_model
+from sessionwire_server.commands import Acknowledge, CommandCursor, Receipt
 from sessionwire_server.desk import Desk
-from sessionwire_server.errors import HubError
 from sessionwire_server.event_response import RAW_HEADERS
 from sessionwire_server.host_stream import HostStream
 from sessionwire_server.hub import Hub
@@ -31,23 +20,12 @@ from sessionwire_server.live_message import CommandNews, News
 from sessionwire_server.minting import now_ms
 from sessionwire_server.publish_call import SessionDeleted
 from sessionwire_server.query import Query
-from sessionwire_server.raw_json import fit_for_a_line
+from sessionwire_server.steering import taken, written_command
 from sessionwire_server.stream_request import LAST_EVENT_ID_NAMES
 
 __all__ = ["acknowledge", "host_stream", "send", "show"]
 
 MAX_WAIT_S: Final = 30
-TAKEN: Final = "sse"
-"""`…/commands/sse` is the host's stream, so no command can be called that."""
-
-
-class _Written(msgspec.Struct):
-    """The one member of a command that is delivered as it was written."""
-
-    data: msgspec.Raw = msgspec.Raw(b"{}")
-
-
-_WRITTEN: Final = msgspec.json.Decoder(_Written)
 
 
 async def send(request: Request) -> Response:
@@ -55,24 +33,8 @@ async def send(request: Request) -> Response:
     desk = Desk.of(request)
     sid = request.path_params["sid"]
     sender = await desk.hub.access.authorize(request, "steer", sid)
-    asked, body = await read_model_and_bytes(request, SendCommand)
-    if asked.id == TAKEN:
-        raise HubError(422, "invalid_command", f"the id {TAKEN!r} is taken", pointer="/id")
-    check_command(asked.type, asked.data)
-    command = NewCommand(
-        id=asked.id or f"command_{secrets.token_hex(16)}",
-        type=asked.type,
-        data=fit_for_a_line(bytes(_WRITTEN.decode(body).data)),
-        by=_by(sender),
-        expires_in_s=asked.expires_in_s,
-    )
-    receipt = await desk.hub.commands.send(sid, command)
-    told = {"id": receipt.id, "status": receipt.status, "cursor": str(receipt.cursor)}
-    return json_response(told, 202)
-
-
-def _by(sender: Principal) -> dict[str, Any]:
-    return {"id": sender.id, "name": sender.name or None, "human": sender.human}
+    command = written_command(await read_json(request), sender)
+    return json_response(taken(await desk.hub.commands.send(sid, command)), 202)
 
 
 async def show(request: Request) -> Response:
