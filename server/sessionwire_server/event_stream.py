@@ -85,7 +85,7 @@ class EventStream:
             await send({"type": "http.response.start", "status": 200, "headers": RAW_HEADERS})
             await send({"type": "http.response.body", "body": b"", "more_body": False})
             return
-        with self._hub.admitted(self._sid, self._reader.id):
+        with self._hub.admitted(self._sid, self._reader):
             sender = None
             if self._hub.settings.send_mode == "auto":
                 sender = offered_transport(scope)

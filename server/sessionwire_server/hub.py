@@ -28,6 +28,7 @@ from sessionwire_server.host_lease import HostLeases
 from sessionwire_server.live_feed import LiveFeed
 from sessionwire_server.metrics import Metrics
 from sessionwire_server.pages import Pages
+from sessionwire_server.presence import Attendance
 from sessionwire_server.redis_link import RedisLink
 from sessionwire_server.session_list import SessionList
 from sessionwire_server.settings import Settings
@@ -82,6 +83,7 @@ class Hub:
     Attributes:
         settings, link, store, fan_out, feed, pages, access, metrics: its parts.
         commands, hosts: the commands of sessions, and who reads them.
+        presence: who watches sessions.
         session_list: the session list as it changes.
         draining: whether it is about to end; new streams are ended at once.
     """
@@ -90,6 +92,7 @@ class Hub:
     store: EventStore
     commands: CommandStore
     hosts: HostLeases
+    presence: Attendance
     feed: LiveFeed
     pages: Pages
     access: Access
@@ -117,9 +120,10 @@ class Hub:
             deadlines = Deadlines(self.link)
             self.commands = CommandStore(self.link, self.settings, deadlines)
             self.hosts = HostLeases(self.link, self.settings, deadlines)
+            self.presence = Attendance(self.link, self.settings, self.hub_id)
             self.pages = Pages(self.store, self.settings, self.fan_out.stats)
             self.feed = LiveFeed(self.link, self.store, self.fan_out, self.hub_id)
-            self.session_list = SessionList(self.feed, self.link)
+            self.session_list = SessionList(self.feed, self.link, self.presence)
             self.access = Access(self.settings, self.link)
             self.metrics = self._metrics()
             tasks = await stack.enter_async_context(anyio.create_task_group())
@@ -129,6 +133,7 @@ class Hub:
             tasks.start_soon(self.session_list.run)
             tasks.start_soon(self.store.run)
             tasks.start_soon(deadlines.run)
+            tasks.start_soon(self.presence.run)
             tasks.start_soon(sweep, self.store, self.settings)
             tasks.start_soon(self._warn_of_redis)
             stack.enter_context(told_of_shutdown(self.begin_drain))
@@ -157,25 +162,26 @@ class Hub:
         return metrics
 
     @contextmanager
-    def admitted(self, sid: str, holder: str) -> Generator[None]:
+    def admitted(self, sid: str, reader: Principal) -> Generator[None]:
         """Count a stream while it is open.
 
         Raises:
             HubError: 429 `too_many_viewers` for the session, `too_many_connections` for the token.
         """
-        with self.watching(sid), self.connected(holder):
+        with self.watching(sid, reader), self.connected(reader.id):
             yield
 
     @contextmanager
-    def watching(self, sid: str) -> Generator[None]:
-        """Count a viewer of a session.
+    def watching(self, sid: str, reader: Principal | None = None) -> Generator[None]:
+        """Count a viewer of a session, and whether it may answer there as it comes.
 
         Raises:
             HubError: 429 `too_many_viewers`.
         """
         if self._by_session[sid] >= self.settings.max_viewers_per_session:
             raise _full("too_many_viewers", "the session has as many viewers as it may")
-        with _counted(self._by_session, sid):
+        can_answer = reader is not None and reader.may("answer", sid)
+        with _counted(self._by_session, sid), self.presence.counted(sid, can_answer=can_answer):
             yield
 
     @contextmanager

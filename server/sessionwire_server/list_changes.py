@@ -17,7 +17,6 @@ from sessionwire_server.hub import Hub
 from sessionwire_server.query import Query
 from sessionwire_server.session_index import SessionQuery
 from sessionwire_server.session_list import SessionChange
-from sessionwire_server.session_record import SessionRecord
 from sessionwire_server.session_resource import STATUSES, session_members
 
 __all__ = ["Told", "list_changes", "list_query"]
@@ -68,7 +67,7 @@ async def list_changes(
             yield snapshot
             continue
         for change in changes:
-            if (told := _changed(hub, wanted, change)) is not None:
+            if (told := _changed(wanted, change)) is not None:
                 yield told
         with anyio.move_on_after(patience_s()) as waited:
             await hub.session_list.moved(number)
@@ -80,14 +79,16 @@ async def _snapshot(hub: Hub, wanted: SessionQuery) -> Told | None:
     """Read the list; None when that failed, after a pause: the stream stays open."""
     try:
         page = await hub.store.sessions(wanted)
+        present = await hub.presence.of_all([session.id for session in page.data])
     except HubError as error:
         logger.debug("no snapshot of the session list: %s", error.code)
         await anyio.sleep(random.uniform(*PAUSE_S))
         return None
-    return "snapshot", {"data": [_shown(hub, session) for session in page.data]}
+    pairs = zip(page.data, present, strict=True)
+    return "snapshot", {"data": [session_members(one, viewers=by.viewers) for one, by in pairs]}
 
 
-def _changed(hub: Hub, wanted: SessionQuery, change: SessionChange) -> Told | None:
+def _changed(wanted: SessionQuery, change: SessionChange) -> Told | None:
     """Tell a change; a session that no longer fits the query leaves the list like a deleted one.
 
     Nothing is said of a session that the principal may not see.
@@ -96,8 +97,4 @@ def _changed(hub: Hub, wanted: SessionQuery, change: SessionChange) -> Told | No
         return None
     if change.record is None or not wanted.takes(change.record):
         return "session.deleted", {"id": change.sid}
-    return "session.updated", _shown(hub, change.record)
-
-
-def _shown(hub: Hub, session: SessionRecord) -> dict[str, Any]:
-    return session_members(session, viewers=hub.viewers_of(session.id))
+    return "session.updated", session_members(change.record, viewers=change.viewers)

@@ -21,6 +21,7 @@ __all__ = [
     "LiveBatch",
     "LiveMessage",
     "News",
+    "PresenceNews",
     "PromptChange",
     "PromptNews",
     "decode",
@@ -105,7 +106,15 @@ class PromptNews:
         return not self.changes or any(one.request_id == request_id for one in self.changes)
 
 
-News: TypeAlias = CommandNews | HostNews | PromptNews
+@dataclass(frozen=True, slots=True)
+class PresenceNews:
+    """Viewers came or went: how many there are now over all hubs, and how many may answer."""
+
+    viewers: int
+    can_answer: int
+
+
+News: TypeAlias = CommandNews | HostNews | PromptNews | PresenceNews
 LiveMessage: TypeAlias = LiveBatch | EpochMessage | News
 
 
@@ -130,6 +139,9 @@ def decode(data: bytes) -> LiveMessage:
         _, epoch, version, count = words
         changes = tuple(map(_prompt_change, rest.decode().splitlines()))
         return PromptNews(epoch, int(version), int(count), changes)
+    if words[0] == "v":
+        _, _, viewers, can_answer = words
+        return PresenceNews(int(viewers), int(can_answer))
     raise ValueError(f"unknown live message {head[:80]!r}")
 
 

@@ -15,6 +15,7 @@ import anyio
 from sessionwire_server.errors import HubError
 from sessionwire_server.keys import SessionKeys
 from sessionwire_server.live_feed import LiveFeed
+from sessionwire_server.presence import Attendance
 from sessionwire_server.redis_link import RedisLink
 from sessionwire_server.session_record import SessionRecord, record
 
@@ -32,6 +33,7 @@ class SessionChange:
     number: int
     sid: str
     record: SessionRecord | None
+    viewers: int = 0
 
 
 class SessionList:
@@ -42,11 +44,12 @@ class SessionList:
         ending: whether streams end because the hub drains.
     """
 
-    def __init__(self, feed: LiveFeed, link: RedisLink) -> None:
+    def __init__(self, feed: LiveFeed, link: RedisLink, presence: Attendance) -> None:
         self.number = 0
         self.ending = False
         self._feed = feed
         self._link = link
+        self._presence = presence
         self._ring: deque[SessionChange] = deque(maxlen=RING)
         self._moved = anyio.Event()
 
@@ -66,9 +69,11 @@ class SessionList:
         ordered = sorted(sids)
         commands = [("HGETALL", SessionKeys.of(sid).meta) for sid in ordered]
         replies = await self._link.pipeline(commands)
-        for sid, reply in zip(ordered, replies, strict=True):
+        present = await self._presence.of_all(ordered)
+        for sid, reply, there in zip(ordered, replies, present, strict=True):
             self.number += 1
-            self._ring.append(SessionChange(self.number, sid, record(sid, reply)))
+            change = SessionChange(self.number, sid, record(sid, reply), there.viewers)
+            self._ring.append(change)
         self._wake()
 
     def after(self, number: int) -> list[SessionChange] | None:

@@ -101,6 +101,9 @@ class Settings(BaseModel):
     host_lease_s: float = Field(default=30, gt=0)
     """How long a session's host stays the host without a sign of its stream."""
 
+    presence_s: float = Field(default=60, gt=0)
+    """How long a hub's viewers are counted without a sign of that hub."""
+
     list_scan_s: float = Field(default=5, gt=0)
     max_scans: int = Field(default=4, ge=1)
     redis_timeout_s: float = Field(default=5, gt=0)

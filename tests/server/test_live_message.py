@@ -9,6 +9,7 @@ from sessionwire_server.live_message import (
     CommandNews,
     EpochMessage,
     HostNews,
+    PresenceNews,
     decode,
 )
 
@@ -21,6 +22,10 @@ def test_news_of_commands_names_each_with_its_state() -> None:
 def test_news_of_a_host_says_whether_it_is_there() -> None:
     assert decode(b"h abcdefgh 1787000000000 1\n") == HostNews(1_787_000_000_000, connected=True)
     assert decode(b"h abcdefgh 5 0\n") == HostNews(5, connected=False)
+
+
+def test_news_of_viewers_says_how_many_there_are() -> None:
+    assert decode(b"v abcdefgh 12 3\n") == PresenceNews(viewers=12, can_answer=3)
 
 
 def test_the_end_of_an_epoch_is_read_as_before() -> None:
@@ -37,6 +42,8 @@ def test_the_end_of_an_epoch_is_read_as_before() -> None:
         b"c e\nx accepted a\n",
         b"h e x 1",
         b"h e\n",
+        b"v e 1\n",
+        b"v e 1 few\n",
     ],
 )
 def test_what_is_no_message_is_an_error(data: bytes) -> None:

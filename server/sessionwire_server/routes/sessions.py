@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -35,7 +36,8 @@ async def create(request: Request) -> Response:
     fields = SessionFields(catalog=wanted.catalog or "", title=wanted.title, given=given)
     session, made = await desk.hub.store.create_session(sid, fields)
     headers = {"Location": f"/v1/sessions/{sid}"}
-    return json_response(_shown(desk, session), 201 if made else 200, headers)
+    (shown,) = await _shown(desk, [session])
+    return json_response(shown, 201 if made else 200, headers)
 
 
 def _minted(principal: Principal) -> str:
@@ -64,7 +66,7 @@ async def list_all(request: Request) -> Response:
     )
     return json_response(
         {
-            "data": [_shown(desk, session) for session in page.data],
+            "data": await _shown(desk, page.data),
             "next_page_token": page.next_page_token,
             "total": page.total,
             "offset": page.offset,
@@ -82,8 +84,8 @@ async def show(request: Request) -> Response:
     lasts = await desk.hub.store.lasts(sid) if session.catalog == "copilot" else None
     if lasts is not None and desk.hub.redacts(principal):
         lasts = [seen for event in lasts if (seen := shown(event)) is not None]
-    members = session_members(session, viewers=desk.hub.viewers_of(sid), lasts=lasts)
-    return json_response(members)
+    presence = await desk.hub.presence.of(sid)
+    return json_response(session_members(session, viewers=presence.viewers, lasts=lasts))
 
 
 async def delete(request: Request) -> Response:
@@ -95,5 +97,9 @@ async def delete(request: Request) -> Response:
     return Response(status_code=204)
 
 
-def _shown(desk: Desk, session: SessionRecord) -> dict[str, object]:
-    return session_members(session, viewers=desk.hub.viewers_of(session.id))
+async def _shown(desk: Desk, sessions: Sequence[SessionRecord]) -> list[dict[str, object]]:
+    present = await desk.hub.presence.of_all([session.id for session in sessions])
+    return [
+        session_members(session, viewers=there.viewers)
+        for session, there in zip(sessions, present, strict=True)
+    ]

@@ -48,7 +48,7 @@ async def _frames(
 ) -> AsyncGenerator[bytes, None]:
     expires_at = principal.expires_at
     patience_s = partial(_patience, hub, expires_at)
-    with hub.admitted("", principal.id):
+    with hub.connected(principal.id):
         yield control_frame(
             "connected", {"status": "connected"}, retry_ms=random.randint(*RETRY_MS)
         )
