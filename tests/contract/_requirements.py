@@ -201,6 +201,8 @@ REQUIREMENTS: dict[str, Requirement] = {
             "host-hub-killed": "A killed hub's host goes on elsewhere; its lease ends by itself.",
             "host-redis-restart": "A host and its commands outlive a restart of Redis.",
             "host-drain": "A draining hub gives its leases back and keeps nobody waiting.",
+            "steer-intent": "Messages that wait and messages that steer keep order and intent.",
+            "steer-abort": "An abort loses no command: each is used or rejected, and told so.",
         },
     ),
     **_table(
