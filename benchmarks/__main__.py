@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks import machine
 from benchmarks.cells import CELLS, METRICS, Cell, smoke
-from benchmarks.contenders import CONTENDERS
+from benchmarks.contenders import CONTENDERS, PEERS
 from benchmarks.native import OUT, CompilerMissing
 from benchmarks.profile import ProfilerMissing
 from benchmarks.report import Table, as_json, as_markdown, tabulate
@@ -72,7 +72,13 @@ def _write(out: Path, tables: Sequence[Table], measurements: Sequence[Measuremen
 
 def _plan(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Plan:
     names = _chosen(parser, options.cells, [cell.name for cell in CELLS])
-    who = _chosen(parser, options.contenders, list(CONTENDERS))
+    who = set(_chosen(parser, options.contenders, list(CONTENDERS)))
+    if options.smoke and not options.contenders:
+        who -= {peer.name for peer in PEERS}
+    for name in sorted(who):
+        if needed := CONTENDERS[name].missing():
+            print(f"benchmarks: {name} is left out, it needs {needed}", file=sys.stderr)
+            who.discard(name)
     return Plan(
         cells=[smoke(cell) if options.smoke else cell for cell in CELLS if cell.name in names],
         contenders=frozenset(who),

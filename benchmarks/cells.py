@@ -11,8 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from benchmarks.contenders import EMPTY, FLOOR, HUB, NAIVE, Contender
+from benchmarks.contender import Contender
+from benchmarks.contenders import EMPTY, FLOOR, FLOOR_WS, HUB, HUB_WS, NAIVE
 from benchmarks.load import Load
+from benchmarks.peers import CENTRIFUGE, NCHAN, NCHAN_WS, SOCKETIO
 
 __all__ = ["CELLS", "METRICS", "Cell", "Metric", "smoke"]
 
@@ -71,6 +73,13 @@ class Cell:
     metrics: tuple[str, ...]
 
 
+_SSE = (FLOOR, HUB, NAIVE, NCHAN)
+_WS = (FLOOR_WS, HUB_WS, NCHAN_WS, CENTRIFUGE, SOCKETIO)
+_FANOUT = Load("deltas", viewers=1000, window=1, connections=2, baseline=100)
+_BURST = Load("deltas", viewers=1000, window=16, connections=16, baseline=100)
+_STEADY = Load("deltas", viewers=1000, rate=20, connections=2, baseline=100)
+_IDLE = Load("deltas", viewers=2000, baseline=200, settle=1.0, measure=0)
+
 _STREAM = ("cpu_per_delivery", "deliveries_per_s", "p50_ms", "p99_ms")
 _PUBLISH = ("cpu_per_event", "events_per_s", "answer_p50_ms", "redis_per_event")
 
@@ -78,22 +87,22 @@ CELLS = (
     Cell(
         "fanout",
         "1 session × 1,000 viewers, one event at a time",
-        Load("deltas", viewers=1000, window=1, connections=2, baseline=100),
-        (FLOOR, HUB, NAIVE),
+        _FANOUT,
+        _SSE,
         _STREAM,
     ),
     Cell(
         "burst",
         "1 session × 1,000 viewers, 16 events in flight",
-        Load("deltas", viewers=1000, window=16, connections=16, baseline=100),
-        (FLOOR, HUB, NAIVE),
+        _BURST,
+        _SSE,
         _STREAM,
     ),
     Cell(
         "steady",
         "1 session × 1,000 viewers, 20 events/s",
-        Load("deltas", viewers=1000, rate=20, connections=2, baseline=100),
-        (FLOOR, HUB, NAIVE),
+        _STEADY,
+        _SSE,
         _STREAM,
     ),
     Cell(
@@ -152,14 +161,24 @@ CELLS = (
             form="ndjson",
             drain=60,
         ),
-        (FLOOR, HUB, NAIVE),
+        _SSE,
         ("wall_ms", "cpu_per_delivery"),
     ),
     Cell(
         "idle",
         "memory of an idle viewer, of 2,000",
-        Load("deltas", viewers=2000, baseline=200, settle=1.0, measure=0),
-        (FLOOR, HUB, NAIVE),
+        _IDLE,
+        _SSE,
+        ("memory_per_viewer", "opens_per_s"),
+    ),
+    Cell("ws-fanout", "the same as fanout, over WebSocket", _FANOUT, _WS, _STREAM),
+    Cell("ws-burst", "the same as burst, over WebSocket", _BURST, _WS, _STREAM),
+    Cell("ws-steady", "the same as steady, over WebSocket", _STEADY, _WS, _STREAM),
+    Cell(
+        "ws-idle",
+        "memory of an idle viewer over WebSocket, of 2,000",
+        _IDLE,
+        _WS,
         ("memory_per_viewer", "opens_per_s"),
     ),
 )

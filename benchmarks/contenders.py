@@ -1,52 +1,24 @@
-"""Who is measured: how each server is started and what its requests look like.
+"""Who is measured: ours, the floor below it, and the ways people write it by hand.
 
-All of them answer the hub's paths, so that a cell differs between contenders in nothing but the
-server. Python servers run on uvicorn with uvloop and httptools, as `sessionwire serve` does.
+Python servers run on uvicorn with uvloop and httptools, as `sessionwire serve` does. The servers of
+others are in `peers`.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import replace
 
 from benchmarks import native
+from benchmarks.contender import UPGRADE, Contender, Ground, Paths
+from benchmarks.peers import CENTRIFUGE, NCHAN, NCHAN_WS, SOCKETIO
 
-__all__ = ["CONTENDERS", "EMPTY", "FLOOR", "HUB", "NAIVE", "Contender", "Ground"]
+__all__ = ["CONTENDERS", "EMPTY", "FLOOR", "FLOOR_WS", "HUB", "HUB_WS", "NAIVE", "PEERS"]
 
 KEY = "benchmark-key"
 """The hub's key; access control stays on while it is measured."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ground:
-    """What a server gets to stand on."""
-
-    port: int
-    redis_url: str
-    data_dir: Path
-
-
-@dataclass(frozen=True, slots=True)
-class Contender:
-    """A server to measure.
-
-    Attributes:
-        name: word in results.
-        title: what the report calls it.
-        command: its command line.
-        headers: on every request.
-        environ: more environment variables.
-        await_frame: a viewer is in place with the first frame, not already with the headers.
-    """
-
-    name: str
-    title: str
-    command: Callable[[Ground], list[str]]
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    environ: Callable[[Ground], Mapping[str, str]] = lambda _: {}
-    await_frame: bool = False
 
 
 def _uvicorn(app: str) -> Callable[[Ground], list[str]]:
@@ -70,6 +42,11 @@ def _hub_environ(ground: Ground) -> Mapping[str, str]:
     }
 
 
+def _subscribe() -> str:
+    params = {"session_id": "{session}", "from": "now"}
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": "session.subscribe", "params": params})
+
+
 HUB = Contender(
     name="hub",
     title="sessionwire",
@@ -77,22 +54,48 @@ HUB = Contender(
     headers={"Authorization": f"Bearer {KEY}"},
     environ=_hub_environ,
     await_frame=True,
+    is_python=True,
+)
+HUB_WS = replace(
+    HUB,
+    name="hub-ws",
+    title="sessionwire, WebSocket",
+    paths=Paths(live="GET /v1/ws HTTP/1.1", replay=""),
+    stream_headers=UPGRADE,
+    status=101,
+    hello=_subscribe(),
 )
 NAIVE = Contender(
     name="naive",
     title="sse-starlette + queue",
     command=_uvicorn("benchmarks.servers.naive:app"),
     environ=lambda ground: {"SESSIONWIRE_REDIS_URL": ground.redis_url},
+    is_python=True,
 )
 EMPTY = Contender(
     name="empty",
     title="empty Starlette route",
     command=_uvicorn("benchmarks.servers.empty:app"),
+    is_python=True,
 )
 FLOOR = Contender(
     name="floor",
     title="C, one send() a delivery",
     command=lambda ground: [str(native.floor()), str(ground.port)],
 )
+FLOOR_WS = replace(
+    FLOOR,
+    name="floor-ws",
+    title="C, one send() a delivery, WebSocket",
+    paths=Paths(live="GET /v1/sessions/{session}/ws HTTP/1.1", replay=""),
+    stream_headers=UPGRADE,
+    status=101,
+    hello="\n",
+)
 
-CONTENDERS = {contender.name: contender for contender in (FLOOR, EMPTY, HUB, NAIVE)}
+PEERS = (NCHAN, NCHAN_WS, CENTRIFUGE, SOCKETIO)
+"""Servers of others, which have to be installed first."""
+
+CONTENDERS = {
+    contender.name: contender for contender in (FLOOR, EMPTY, HUB, NAIVE, FLOOR_WS, HUB_WS, *PEERS)
+}

@@ -8,7 +8,7 @@ import random
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -58,7 +58,9 @@ def _request(line: str, headers: Mapping[str, str]) -> str:
 def _arguments(load: Load, server: Server, redis: RedisServer, templates: Path) -> list[str]:
     nonce = random.getrandbits(31)
     contender = server.contender
-    place = "after_sequence=0" if load.rounds else "from=now"
+    if not contender.batches:
+        load = replace(load, batch=1, form="one")
+    paths = contender.paths
     media = "application/x-ndjson" if load.form == "ndjson" else "application/json"
     options: dict[str, object] = {
         "port": server.port,
@@ -66,15 +68,15 @@ def _arguments(load: Load, server: Server, redis: RedisServer, templates: Path) 
         "nonce": nonce,
         "workload": templates,
         "viewer-request": _request(
-            f"GET /v1/sessions/{{session}}/sse?{place} HTTP/1.1",
-            {**contender.headers, "Accept": "text/event-stream"},
+            paths.replay if load.rounds else paths.live,
+            {**contender.headers, **contender.stream_headers},
         ),
-        "publish-request": _request(
-            "POST /v1/sessions/{session}/events HTTP/1.1",
-            {**contender.headers, "Content-Type": media},
-        ),
+        "publish-request": _request(paths.publish, {**contender.headers, "Content-Type": media}),
+        "viewer-status": contender.status,
         "await-frame": int(contender.await_frame),
     }
+    if contender.hello:
+        options["hello"] = contender.hello
     for name in Load.__slots__:
         if name != "workload":
             options[name] = getattr(load, name)

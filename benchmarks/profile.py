@@ -13,7 +13,6 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.contenders import FLOOR
 from benchmarks.machine import LOAD_CORE, on_core
 from benchmarks.native import OUT
 from benchmarks.processes import Server
@@ -71,7 +70,7 @@ def recording(server: Server, name: str, *, on: bool) -> Generator[Recorder | No
     Raises:
         ProfilerMissing: there is no py-spy.
     """
-    recorder = Recorder(server, name) if on and server.contender is not FLOOR else None
+    recorder = Recorder(server, name) if on and server.contender.is_python else None
     try:
         yield recorder
     finally:

@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks import load
 from benchmarks.cells import Cell
-from benchmarks.contenders import Contender
+from benchmarks.contender import Contender
 from benchmarks.processes import RedisServer, ServerFailed, redis_server, serve
 from benchmarks.profile import recording
 

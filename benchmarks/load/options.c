@@ -51,6 +51,7 @@ struct options options_read(int count, char **words) {
         {"--viewer-request", TEXT, &o.viewers.request},
         {"--viewer-status", INTEGER, &o.viewers.status},
         {"--await-frame", FLAG, &o.viewers.await_frame},
+        {"--hello", TEXT, &o.viewers.hello},
         {"--publish-request", TEXT, &o.publisher.request},
         {"--connections", INTEGER, &o.publisher.connections},
         {"--batch", INTEGER, &o.publisher.batch},

@@ -11,6 +11,7 @@
 #include "net.h"
 #include "request.h"
 #include "source.h"
+#include "websocket.h"
 #include "workload.h"
 
 #define OPENING_AT_ONCE 64
@@ -26,6 +27,7 @@ struct viewer {
     uint64_t mark;
     char *head;     /* only until it is complete */
     size_t head_size;
+    struct ws_reader frames;
 };
 
 static char buffer[READ_ROOM];
@@ -62,7 +64,6 @@ static int hex_value(char c) {
 static void scan(struct viewers *v, struct viewer *viewer, const char *bytes, size_t size) {
     const char *end = bytes + size;
     uint64_t now = 0;
-    v->bytes += size;
     while (bytes < end) {
         if (!viewer->digits) {
             bytes = memchr(bytes, MARK, (size_t)(end - bytes));
@@ -83,12 +84,38 @@ static void scan(struct viewers *v, struct viewer *viewer, const char *bytes, si
     }
 }
 
+static void take_body(struct viewers *v, struct viewer *viewer, const char *bytes, size_t size) {
+    const char *end = bytes + size;
+    v->bytes += size;
+    if (!v->plan.hello) {
+        scan(v, viewer, bytes, size);
+        return;
+    }
+    for (size_t piece; (piece = ws_payload(&viewer->frames, &bytes, end));)
+        scan(v, viewer, bytes - piece, piece);
+}
+
+/* Each line of the hello is a message of its own; an empty one says nothing. */
+static void greet(const struct viewers *v, const struct viewer *viewer, int session) {
+    char text[HEAD_ROOM], frame[HEAD_ROOM + 14];
+    for (const char *line = v->plan.hello; *line;) {
+        size_t length = strcspn(line, "\n");
+        snprintf(text, sizeof text, "%.*s", (int)length, line);
+        size_t size = request_head(frame, HEAD_ROOM, text, v->plan.prefix, session) - 2;
+        memcpy(text, frame, size);
+        if (size && net_send(viewer->fd, frame, ws_text(frame, text, size)))
+            fail("the server closed a viewer's connection");
+        line += length + (line[length] == '\n');
+    }
+}
+
 static void set_ready(struct viewers *v, struct viewer *viewer) {
     viewer->state = READY;
     v->ready++;
 }
 
-static void read_head(struct viewers *v, struct viewer *viewer, const char *bytes, size_t size) {
+static void read_head(struct viewers *v, uint32_t index, const char *bytes, size_t size) {
+    struct viewer *viewer = &v->all[index];
     size_t room = HEAD_ROOM - 1 - viewer->head_size, taken = size < room ? size : room;
     memcpy(viewer->head + viewer->head_size, bytes, taken);
     viewer->head_size += taken;
@@ -104,8 +131,9 @@ static void read_head(struct viewers *v, struct viewer *viewer, const char *byte
     free(viewer->head);
     viewer->head = NULL;
     viewer->state = AWAIT_FRAME;
+    if (v->plan.hello) greet(v, viewer, (int)index % v->plan.sessions);
     if (!v->plan.await_frame || size > used) set_ready(v, viewer);
-    scan(v, viewer, bytes + used, size - used);
+    take_body(v, viewer, bytes + used, size - used);
 }
 
 void viewers_read(struct viewers *v, uint32_t index) {
@@ -120,11 +148,11 @@ void viewers_read(struct viewers *v, uint32_t index) {
         return;
     }
     if (viewer->state == AWAIT_HEAD) {
-        read_head(v, viewer, buffer, (size_t)size);
+        read_head(v, index, buffer, (size_t)size);
         return;
     }
     if (viewer->state == AWAIT_FRAME) set_ready(v, viewer);
-    scan(v, viewer, buffer, (size_t)size);
+    take_body(v, viewer, buffer, (size_t)size);
 }
 
 void viewers_close(struct viewers *v) {

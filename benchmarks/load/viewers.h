@@ -17,6 +17,7 @@ struct viewer_plan {
     const char *prefix;   /* names of sessions are prefix and number */
     int status;           /* of an accepted request */
     bool await_frame;     /* ready with the first byte of the body, not with the head */
+    const char *hello;    /* WebSocket: messages to send first, one a line; NULL for another protocol */
 };
 
 struct viewers {

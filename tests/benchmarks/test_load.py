@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from benchmarks import load
-from benchmarks.contenders import FLOOR, Contender
+from benchmarks.contender import Contender
+from benchmarks.contenders import FLOOR
 from benchmarks.load import Load, LoadFailed
 from benchmarks.processes import RedisServer, serve
 
