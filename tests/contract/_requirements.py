@@ -100,6 +100,7 @@ REQUIREMENTS: dict[str, Requirement] = {
             "event-frame": "event: is the type, id: the cursor, data: the event in one line.",
             "every-cursor": "Every event has a cursor, and each one resumes just after it.",
             "heartbeat": "A silent stream gets a heartbeat comment.",
+            "presence-true": "Viewers are counted over all hubs, and those of a dead one lapse.",
             "names-off": "names=0 leaves the event line out.",
             "retry-jitter": "retry differs from connection to connection, 1000 to 3000 ms.",
             "everruns-plain": "everruns without control: event ids, on durable events only.",
