@@ -1,14 +1,15 @@
-// The console's event-stream decoder: WHATWG HTML §9.2.6, for any cut of the bytes.
+// The browser client's event-stream decoder: WHATWG HTML §9.2.6, for any cut of the bytes.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Decoder } from "../../server/sessionwire_server/console/stream.js";
+import { Decoder } from "../../client/sessionwire/browser/decoder.js";
 
 const STREAM = [
   ": heartbeat\n\n",
   "event: connected\nretry: 1500\nid: a.0.0.0\ndata: {\"status\":\"connected\"}\n\n",
   "id: a.1.1.x\ndata: {\"n\":1}\n\n",
+  "data: cr alone\r\rdata: x\r\n\n",
   "data:no space\r\ndata:  two spaces\r\n\r\n",
   "event: nothing\n\n",
   "event: last\ndata\nid\ndata: x\n\n",
@@ -18,6 +19,8 @@ const STREAM = [
 const FRAMES = [
   { name: "connected", id: "a.0.0.0", data: '{"status":"connected"}' },
   { name: "message", id: "a.1.1.x", data: '{"n":1}' },
+  { name: "message", id: "a.1.1.x", data: "cr alone" },
+  { name: "message", id: "a.1.1.x", data: "x" },
   { name: "message", id: "a.1.1.x", data: "no space\n two spaces" },
   { name: "last", id: "", data: "\nx" },
 ];
