@@ -26,6 +26,7 @@ from sessionwire_schemas.catalog import CATALOGS, detect
 from sessionwire_schemas.prompts import Asked, asked
 
 __all__ = [
+    "STATUSES",
     "PromptClaim",
     "PromptRecord",
     "answer",
@@ -44,6 +45,17 @@ TRIES: Final = 8
 
 OPEN: Final = ("pending", "claimed", "answered")
 """The states of a prompt that something can still happen to."""
+
+STATUSES: Final = (
+    *OPEN,
+    "completed",
+    "expired",
+    "cancelled",
+    "orphaned",
+    "withdrawn",
+    "rewound",
+)
+"""All states: the open ones, and how a prompt is closed."""
 
 _RARE: Final = {"copilot": "session.shutdown", "everruns": "turn.sealed"}
 """A type that hardly ever comes: with it alone a stream brings the prompts and few events."""

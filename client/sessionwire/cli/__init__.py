@@ -14,9 +14,11 @@ import typer
 
 from sessionwire import __version__
 from sessionwire.cli._exit import describe, exit_code
+from sessionwire.cli.answer import answer
 from sessionwire.cli.check import check
 from sessionwire.cli.demo import demo
 from sessionwire.cli.export import export
+from sessionwire.cli.prompts import prompts
 from sessionwire.cli.publish import publish
 from sessionwire.cli.serve import serve
 from sessionwire.cli.sessions import sessions
@@ -34,7 +36,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-for command in (serve, demo, check, publish, tail, export, sessions, send, abort):
+for command in (serve, demo, check, publish, tail, export, sessions, prompts, answer, send, abort):
     app.command()(command)
 
 

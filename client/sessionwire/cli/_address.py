@@ -14,12 +14,17 @@ from sessionwire._hub_file import default_data_dir, read_hub_file
 from sessionwire.cli._exit import USAGE, CommandFailed
 from sessionwire_schemas.names import SESSION_ID_PATTERN
 
-__all__ = ["Key", "Session", "Url", "find_hub"]
+__all__ = ["Key", "Session", "Url", "check_session_id", "find_hub"]
 
 _KEY: Final = re.compile(r"[!-~]*")
 
 
-def _session_id(text: str) -> str:
+def check_session_id(text: str) -> str:
+    """Check a session id.
+
+    Raises:
+        typer.BadParameter: it is no session id.
+    """
     # Asked for at the hub, `sse` would be the list of sessions, which never ends.
     if not SESSION_ID_PATTERN.fullmatch(text) or text == "sse":
         raise typer.BadParameter(f"{text!r} is no session id: 1 to 128 of A-Z a-z 0-9 _ -")
@@ -27,7 +32,7 @@ def _session_id(text: str) -> str:
 
 
 Session = Annotated[
-    str, typer.Argument(help="The session's id.", show_default=False, callback=_session_id)
+    str, typer.Argument(help="The session's id.", show_default=False, callback=check_session_id)
 ]
 
 Url = Annotated[

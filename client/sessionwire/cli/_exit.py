@@ -14,7 +14,6 @@ from sessionwire.errors import (
     RequestRejected,
     Unauthorized,
     Unavailable,
-    UnknownSession,
 )
 
 __all__ = ["CONFLICT", "FAILED", "REFUSED", "UNREACHABLE", "USAGE", "CommandFailed", "describe",
@@ -43,7 +42,7 @@ def exit_code(error: Exception) -> int | None:
     match error:
         case CommandFailed():
             return error.code
-        case Unauthorized() | Forbidden() | UnknownSession():
+        case Unauthorized() | Forbidden() | RequestRejected(status=404):
             return REFUSED
         case Conflict() | Gone():
             return CONFLICT

@@ -10,12 +10,11 @@ import typer
 from sessionwire._commands import FINAL, SentCommand
 from sessionwire._http import HubAddress, client
 from sessionwire._transcript import clean
-from sessionwire.cli._address import Key, Url, find_hub
+from sessionwire.cli._address import Key, Session, Url, find_hub
 from sessionwire.cli._exit import FAILED, CommandFailed
 
 __all__ = ["abort", "send"]
 
-Session = Annotated[str, typer.Argument(help="The session's id.", show_default=False)]
 Wait = Annotated[
     float,
     typer.Option(
