@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections import deque
+from collections.abc import Sequence
 from typing import Any, cast
 
 import pytest
@@ -192,7 +193,7 @@ def _evil(value: Any) -> Any:
         known = cast("dict[str, Any]", value)
         return {name: v if name in kept else _evil(v) for name, v in known.items()}
     if isinstance(value, list):
-        return [_evil(item) for item in cast("list[Any]", value)]
+        return [_evil(item) for item in cast("Sequence[Any]", value)]
     return f"{value}{EVIL}" if isinstance(value, str) else value
 
 
