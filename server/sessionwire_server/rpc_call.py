@@ -15,7 +15,7 @@ from sessionwire_schemas.rpc import ErrorCode
 from sessionwire_server.errors import HubError
 from sessionwire_server.raw_json import fit_for_a_line
 
-__all__ = ["Call", "Fault", "fault_of", "read_message", "read_params"]
+__all__ = ["Call", "Fault", "fault_of", "other_params", "read_message", "read_params"]
 
 MAX_CALLS: Final = 256
 """Calls in a batch, as many as events in one."""
@@ -30,7 +30,13 @@ _TEXT: Final = msgspec.json.Decoder(str)
 _BLANK: Final = b" \t\r\n"
 
 _INVALID_PARAMS: Final = frozenset(
-    {"invalid_parameter", "invalid_cursor", "cursor_conflict", "invalid_session_id"}
+    {
+        "cursor_conflict",
+        "invalid_body",
+        "invalid_cursor",
+        "invalid_parameter",
+        "invalid_session_id",
+    }
 )
 
 T = TypeVar("T")
@@ -134,3 +140,14 @@ def read_params(params: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         detail = str(exc).replace("`$.", "`params.").replace("`$", "`params")
         raise HubError(400, "invalid_parameter", f"params: {detail}"[:300]) from None
+
+
+def other_params(params: bytes, *names: str) -> bytes:
+    """Give what is left of params without some of them, each as it was written.
+
+    Args:
+        params: a JSON object that was read before.
+        names: those that are not for whoever reads the rest.
+    """
+    members = _MEMBERS.decode(params)
+    return msgspec.json.encode({n: raw for n, raw in members.items() if n not in names})

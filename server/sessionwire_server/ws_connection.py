@@ -13,11 +13,12 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
+from functools import partial
 from typing import Any, Final, Literal
 
 import anyio
 import msgspec
-from anyio.abc import TaskGroup
+from anyio.abc import TaskGroup, TaskStatus
 from starlette.types import Message
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -30,9 +31,12 @@ from sessionwire_server.errors import HubError
 from sessionwire_server.event_stream import CYCLE_RETRY_MS, RETRY_MS
 from sessionwire_server.rpc_call import Call, Fault, fault_of, read_message
 from sessionwire_server.viewer import EndReason
-from sessionwire_server.ws_methods import AUTHENTICATE, METHODS, Answer
+from sessionwire_server.ws_call import Answer
+from sessionwire_server.ws_host import HostedSession
+from sessionwire_server.ws_methods import AUTHENTICATE, METHODS
 from sessionwire_server.ws_sender import CLOSE_S, AsgiOutlet, Gone, Slow, TransportOutlet
 from sessionwire_server.ws_subscription import Subscription
+from sessionwire_server.ws_watch import SentCommands
 
 __all__ = ["Connection"]
 
@@ -57,8 +61,8 @@ FAREWELL: Final = frozenset({"shutdown", "connection_cycle", "token_expired"})
 
 STRANGER_BYTES: Final = 64 * 1024
 """A message of somebody who has not said who it is."""
-PULLERS: Final = 4
-"""Sessions of one connection that catch up at once; each holds about two pages while it does."""
+TURNS: Final = 4
+"""Sessions of one connection that are read from Redis at once, each about two pages."""
 LAST_WORDS_S: Final = 2.0
 """How long a full socket may hold up the close, unless it is closed because it is full."""
 
@@ -72,6 +76,9 @@ class Connection:
         principal: who speaks; None until that is known.
         subscriptions: the sessions that are followed, by id.
         listing: runs while the session list is followed, else None.
+        hosted: the sessions that it hosts, by id.
+        sent_commands: the commands that it has sent and that are not finished.
+        turns: held by whoever reads from Redis what is then written.
         deadline, drain_at, expires_at: see `Clocked`.
     """
 
@@ -89,6 +96,9 @@ class Connection:
         self.principal = principal
         self.subscriptions: dict[str, Subscription] = {}
         self.listing: anyio.CancelScope | None = None
+        self.hosted: dict[str, HostedSession] = {}
+        self.sent_commands = SentCommands(self)
+        self.turns = anyio.Semaphore(TURNS)
         self.deadline: float | None = None
         self.drain_at: float | None = None
         self.expires_at: float | None = None
@@ -98,7 +108,6 @@ class Connection:
         self._gone = False
         self._waiting: anyio.CancelScope | None = None
         self._tasks: TaskGroup | None = None
-        self._turns = anyio.Semaphore(PULLERS)
         self._rate = CallRate(desk.hub.settings.max_calls_per_s, anyio.current_time())
         self._authenticate_by = math.inf
         if principal is None:
@@ -155,15 +164,44 @@ class Connection:
     def beside(self, task: Callable[[], Awaitable[None]]) -> None:
         """Run something that sends while calls go on; ends with the connection."""
         assert self._tasks is not None, "only a running connection is called"
-        self._tasks.start_soon(self._guarded, task)
+        self._tasks.start_soon(self.guarded, task)
 
-    async def _guarded(self, task: Callable[[], Awaitable[None]]) -> None:
+    async def started(self, task: Callable[..., Awaitable[None]]) -> Any:
+        """Run something beside, and wait for what it tells once it has begun.
+
+        Args:
+            task: takes `task_status`, as `anyio.abc.TaskGroup.start` gives it.
+
+        Raises:
+            HubError: it did not begin.
+        """
+
+        async def run(*, task_status: TaskStatus[Any]) -> None:
+            await self.guarded(partial(task, task_status=task_status), may_refuse=True)
+
+        assert self._tasks is not None, "only a running connection is called"
+        return await self._tasks.start(run)
+
+    async def guarded(
+        self, task: Callable[[], Awaitable[None]], *, may_refuse: bool = False
+    ) -> None:
+        """Run something that sends; that it cannot, or fails, ends the connection.
+
+        Args:
+            task: what to run.
+            may_refuse: let a `HubError` out.
+        """
         try:
             await task()
         except Gone:
             self._lose()
         except Slow:
             self._give_up()
+        except Exception as error:
+            if may_refuse and isinstance(error, HubError):
+                raise
+            logger.exception("a task of a WebSocket failed")
+            self.end("error")
 
     def speak_as(self, principal: Principal) -> None:
         """Go on with another token; 4501 if it may not see what is followed.
@@ -187,11 +225,15 @@ class Connection:
     def _still_allowed(self, principal: Principal) -> bool:
         if self.listing is not None and not principal.may("read"):
             return False
+        if not all(principal.may("publish", sid) for sid in self.hosted):
+            return False
+        if not self.sent_commands.may_be_seen_by(principal):
+            return False
         return all(principal.may("read", sid) for sid in self.subscriptions)
 
     async def deliver(self, sid: str, subscription: Subscription) -> None:
         """Deliver a session until it ends, and say so."""
-        reason = await subscription.deliver(self.outlet, self._turns)
+        reason = await subscription.deliver(self.outlet, self.turns)
         if reason is None:
             return
         self.drop(sid)
@@ -199,7 +241,18 @@ class Connection:
             self.end("slow")
             return
         await self.notify("disconnecting", {"session_id": sid, **_last_words(reason)})
-        if reason == "deleted" and not self.subscriptions and self.listing is None:
+        self._left_by(reason)
+
+    async def detached(self, sid: str, reason: EndReason | None) -> None:
+        """Say that the connection is a session's host no more; None where it said so itself."""
+        if reason is not None:
+            await self.notify("host.detached", {"session_id": sid, **_last_words(reason)})
+            self._left_by(reason)
+
+    def _left_by(self, reason: EndReason) -> None:
+        """End it if the last session that it had to do with was deleted."""
+        has_more = self.subscriptions or self.hosted or self.listing is not None
+        if reason == "deleted" and not has_more:
             self.end("deleted")
 
     def drop(self, sid: str) -> None:
@@ -318,7 +371,7 @@ def _left_s(expires_at: float | None) -> float | None:
 def _last_words(reason: Ending) -> dict[str, Any]:
     """Say an end; `retry_ms` where coming back makes sense."""
     code = CODES.get(reason, CloseCode.SHUTDOWN)
-    if not code.reconnect:
+    if not code.reconnect or reason == "lease_lost":
         return {"reason": reason}
     bounds = CYCLE_RETRY_MS if reason == "connection_cycle" else RETRY_MS
     return {"reason": reason, "retry_ms": random.randint(*bounds)}

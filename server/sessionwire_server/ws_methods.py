@@ -1,15 +1,14 @@
 """What can be called over a WebSocket (protocol.md §7): one coroutine function a method.
 
-Each reads its params, checks what the speaker may do and does what the HTTP route does. An `Answer`
-may carry what begins after its result is written: notifications follow the answer that opens them.
+Each reads its params, checks what the speaker may do and does what the HTTP route does. The table
+names them all; those of commands and the host are `ws_commands`.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack, aclosing
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,8 +16,7 @@ import anyio
 import msgspec
 from starlette.datastructures import Headers, QueryParams
 
-from sessionwire_server.access import Principal, unauthorized
-from sessionwire_server.api_keys import Scope
+from sessionwire_server.access import unauthorized
 from sessionwire_server.audience import Filter, Taste, plain
 from sessionwire_server.errors import HubError
 from sessionwire_server.ingest import batch_too_large
@@ -28,33 +26,24 @@ from sessionwire_server.opening import Opening, open_at
 from sessionwire_server.publish_call import SessionDeleted
 from sessionwire_server.publishing import verdict_members
 from sessionwire_server.query import Query
-from sessionwire_server.raw_path import checked_session_id
 from sessionwire_server.rpc_call import read_params
 from sessionwire_server.rpc_spelling import RpcSpelling
 from sessionwire_server.session_index import SessionQuery
 from sessionwire_server.session_resource import session_members
 from sessionwire_server.stream_request import StreamRequest
 from sessionwire_server.viewer import Viewer
+from sessionwire_server.ws_call import Answer, Method, allowed, answer, speaker
+from sessionwire_server.ws_commands import COMMAND_METHODS
 from sessionwire_server.ws_sender import TransportOutlet
 from sessionwire_server.ws_subscription import Subscription
 
 if TYPE_CHECKING:
     from sessionwire_server.ws_connection import Connection
 
-__all__ = ["AUTHENTICATE", "METHODS", "Answer", "Method"]
+__all__ = ["AUTHENTICATE", "METHODS"]
 
 AUTHENTICATE: Final = "authenticate"
 """The one method that needs no token."""
-
-_EMPTY: Final = b"{}"
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The JSON of a result, and what begins once it is written."""
-
-    result: bytes = _EMPTY
-    then: Callable[[], None] | None = None
 
 
 class _Token(msgspec.Struct):
@@ -111,7 +100,7 @@ async def authenticate(connection: Connection, params: bytes) -> Answer:
             connection.end("full")
         raise
     ends = principal.expires_at
-    return _answer({"expires_at": None if ends is None else rfc3339(int(ends * 1000))})
+    return answer({"expires_at": None if ends is None else rfc3339(int(ends * 1000))})
 
 
 async def ping(_connection: Connection, _params: bytes) -> Answer:
@@ -122,27 +111,29 @@ async def ping(_connection: Connection, _params: bytes) -> Answer:
 async def publish(connection: Connection, params: bytes) -> Answer:
     """Publish one event or a list of them, all or none."""
     given = read_params(params, _EVENTS)
-    sid = _allowed(connection, "publish", given.session_id)
+    sid = given.session_id
+    allowed(connection, "publish", sid)
     events = bytes(given.events)
     settings = connection.desk.hub.settings
     if len(events) > settings.max_batch_bytes:
         raise batch_too_large(settings)
     verdicts = await connection.desk.publishing.publish(sid, events)
-    return _answer({"data": [verdict_members(verdict) for verdict in verdicts]})
+    return answer({"data": [verdict_members(verdict) for verdict in verdicts]})
 
 
 async def subscribe(connection: Connection, params: bytes) -> Answer:
     """Follow a session; its events come after the result."""
     given = read_params(params, _PLACE)
     hub = connection.desk.hub
-    sid = _allowed(connection, "read", given.session_id)
+    sid = given.session_id
+    allowed(connection, "read", sid)
     if sid in connection.subscriptions:
         raise HubError(409, "already_subscribed", f"the session {sid!r} is followed already")
     if len(connection.subscriptions) >= hub.settings.max_sessions_per_connection:
         raise HubError(429, "too_many_sessions", "the connection follows as many as it may")
     request = StreamRequest.read(Headers({}), _query(given), hub.settings.default_from)
     with ExitStack() as held:
-        held.enter_context(hub.watching(sid))
+        held.enter_context(hub.watching(sid, speaker(connection)))
         shown = request.filter(await _catalog(connection, sid))
         viewer = _viewer(connection, sid, shown)
         held.callback(_leave, viewer)
@@ -189,7 +180,7 @@ async def _opened(
             **_place_members(opening),
             "prompts": [],
             "last": [msgspec.Raw(event.body) for event in lasts if shown.admits(event)],
-            "session": session_members(record, viewers=hub.viewers_of(sid)),
+            "session": session_members(record, viewers=(await hub.presence.of(sid)).viewers),
         }
     )
 
@@ -214,9 +205,9 @@ async def unsubscribe(connection: Connection, params: bytes) -> Answer:
 async def subscribe_list(connection: Connection, params: bytes) -> Answer:
     """Follow the list of sessions; again with other filters replaces the first."""
     given = read_params(params, _LIST)
-    _allowed(connection, "read")
+    speaker(connection).require("read")
     query = Query(QueryParams(msgspec.to_builtins(given)))
-    wanted = list_query(query, lambda sid: _speaker(connection).sees(sid))
+    wanted = list_query(query, lambda sid: speaker(connection).sees(sid))
     _stop_list(connection)
     scope = connection.listing = anyio.CancelScope()
     begin = partial(_tell_list, connection, wanted, scope)
@@ -248,24 +239,6 @@ async def _tell_list(
                     await connection.notify(f"sessions.{name.removeprefix('session.')}", data)
 
 
-def _allowed(connection: Connection, scope: Scope, sid: str | None = None) -> str:
-    """Check a session id and that the speaker may do this; the id, "" for none.
-
-    Raises:
-        HubError: 400 `invalid_session_id`; as `Principal.require`.
-    """
-    if sid is not None:
-        checked_session_id(sid)
-    _speaker(connection).require(scope, sid)
-    return sid or ""
-
-
-def _speaker(connection: Connection) -> Principal:
-    if connection.principal is None:
-        raise unauthorized()
-    return connection.principal
-
-
 def _query(given: _Place) -> QueryParams:
     """Spell a place as a stream's query, which is read in one way only."""
     after = [] if given.after_sequence is None else [("after_sequence", str(given.after_sequence))]
@@ -281,13 +254,8 @@ def _query(given: _Place) -> QueryParams:
     )
 
 
-def _answer(result: object) -> Answer:
-    return Answer(msgspec.json.encode(result))
-
-
-Method = Callable[["Connection", bytes], Awaitable[Answer]]
-
 METHODS: Final[Mapping[str, Method]] = {
+    **COMMAND_METHODS,
     AUTHENTICATE: authenticate,
     "ping": ping,
     "session.publish": publish,
