@@ -79,6 +79,10 @@ def tail_event(entry: Sequence[Reply]) -> StoredEvent:
     )
 
 
+def _log_event_or_opener(entry: Sequence[Reply]) -> StoredEvent:
+    return tail_event(entry) if entry[1][0] == b"p" else log_event(entry)
+
+
 def last_value(value: bytes) -> StoredEvent:
     """Read a value of the `last` hash."""
     line, _, body = value.partition(b"\n")
@@ -116,7 +120,7 @@ def outlook(reply: Sequence[Reply]) -> Outlook:
 def page(reply: Sequence[Reply]) -> Page:
     """Read what `page` answered for a session that exists."""
     epoch, sequence, offset, check, exact, more, trimmed, next_sequence, next_offset = reply[:9]
-    read = tail_event if exact else log_event
+    read = tail_event if exact else _log_event_or_opener
     return Page(
         epoch=text(epoch),
         head=Head(sequence, offset, text(check)),
@@ -129,10 +133,14 @@ def page(reply: Sequence[Reply]) -> Page:
 
 
 def open_messages(reply: Sequence[Reply]) -> tuple[Head, list[OpenMessage]]:
-    """Read what `open_messages` answered, messages in order of their first delta."""
-    _, sequence, offset, check, *entries = reply
+    """Read what `open_messages` answered, messages in order of their first delta.
+
+    The opener of a prompt is a message of its own, which has come whole.
+    """
+    _, sequence, offset, check, openers, *entries = reply
     deltas: dict[str, list[StoredEvent]] = {}
     for event in map(tail_event, entries):
         deltas.setdefault(event.message_key, []).append(event)
     messages = [OpenMessage(key, tuple(events)) for key, events in deltas.items()]
+    messages += [OpenMessage("", (tail_event(entry),)) for entry in openers]
     return Head(sequence, offset, text(check)), messages

@@ -127,7 +127,8 @@ class EventStore:
         """Read on from a place, for a stream; rewound events are left out.
 
         Where the tail reaches back to the place the page has every event, else only the durable
-        ones from the log, up to where the tail begins; the next page is then from the tail.
+        ones from the log, up to where the tail begins, and the ephemeral openers of prompts that
+        are still open; the next page is then from the tail.
 
         Args:
             sid: the session.
@@ -137,7 +138,12 @@ class EventStore:
         """
         keys = SessionKeys.of(sid)
         reply = await self._read(
-            "page", sid, (keys.meta, keys.log, keys.tail), *position, max_events, max_bytes
+            "page",
+            sid,
+            (keys.meta, keys.log, keys.tail, keys.openers),
+            *position,
+            max_events,
+            max_bytes,
         )
         return log_reader.page(reply)
 
@@ -181,9 +187,13 @@ class EventStore:
         return _position(await self._read("position_at", sid, (keys.meta, keys.log), sequence))
 
     async def open_messages(self, sid: str) -> tuple[Head, list[OpenMessage]]:
-        """Read the messages still being streamed whose first delta the tail still holds."""
+        """Read the messages still being streamed whose first delta the tail still holds.
+
+        So is the ephemeral opener of an open prompt, while the tail holds it.
+        """
         keys = SessionKeys.of(sid)
-        reply = await self._read("open_messages", sid, (keys.meta, keys.tail, keys.deltas))
+        slot = (keys.meta, keys.tail, keys.deltas, keys.openers)
+        reply = await self._read("open_messages", sid, slot)
         return log_reader.open_messages(reply)
 
     async def lasts(self, sid: str) -> list[StoredEvent]:

@@ -31,8 +31,8 @@ WRITING = [name for name in scripts.names() if name not in READING]
 CALL = re.compile(r"redis\.call\('([A-Z]+)'")
 
 READS = {
-    *("EXISTS", "HEXISTS", "HGET", "HGETALL", "HLEN", "HMGET", "TIME", "TTL", "XLEN", "XRANGE"),
-    *("XREVRANGE", "ZCARD", "ZRANGE", "ZRANGEBYSCORE", "ZSCORE"),
+    *("EXISTS", "HEXISTS", "HGET", "HGETALL", "HKEYS", "HLEN", "HMGET", "TIME", "TTL", "XLEN"),
+    *("XRANGE", "XREVRANGE", "ZCARD", "ZRANGE", "ZRANGEBYSCORE", "ZSCORE"),
 }
 
 FAULTY = """
