@@ -10,6 +10,7 @@ from functools import cache
 from importlib.metadata import version
 from typing import Final
 
+from sessionwire_server.openapi_everruns import EVERRUNS_SCHEMAS, everruns_paths
 from sessionwire_server.openapi_parts import (
     COUNT,
     OFF,
@@ -342,9 +343,15 @@ def document() -> Json:
         },
         "servers": [{"url": "/"}, {"url": "/api", "description": "The same."}],
         "security": [{"bearer": []}, {"bare": []}, {"cookie": []}],
-        "paths": {**_session_paths(), **_event_paths(), **_command_paths(), **_other_paths()},
+        "paths": {
+            **_session_paths(),
+            **_event_paths(),
+            **_command_paths(),
+            **everruns_paths(),
+            **_other_paths(),
+        },
         "components": {
-            "schemas": SCHEMAS,
+            "schemas": {**SCHEMAS, **EVERRUNS_SCHEMAS},
             "responses": {
                 "Problem": answer("An error.", ref("Problem"), "application/problem+json")
             },

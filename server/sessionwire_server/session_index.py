@@ -11,9 +11,9 @@ import base64
 import logging
 import re
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import anyio
@@ -60,6 +60,7 @@ class SessionQuery:
         limit: most sessions of the page.
         page_token: `next_page_token` of the page before.
         visible: tells whether a session may be shown, None shows all.
+        given: further members given at creation, and their values.
     """
 
     status: str = ""
@@ -69,11 +70,17 @@ class SessionQuery:
     limit: int = 50
     page_token: str = ""
     visible: Callable[[str], bool] | None = None
+    given: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def filters(self) -> bool:
         """Tell whether any session is left out."""
         return bool(
-            self.status or self.catalog or self.q or self.agent_id or self.visible is not None
+            self.status
+            or self.catalog
+            or self.q
+            or self.agent_id
+            or self.given
+            or self.visible is not None
         )
 
     def takes(self, session: SessionRecord) -> bool:
@@ -84,8 +91,13 @@ class SessionQuery:
             and (not self.catalog or session.catalog == self.catalog)
             and (not part or part in session.title.casefold() or part in session.id.casefold())
             and (not self.agent_id or session.members().get("agent_id") == self.agent_id)
+            and (not self.given or self._was_given(session))
             and (self.visible is None or self.visible(session.id))
         )
+
+    def _was_given(self, session: SessionRecord) -> bool:
+        members = session.members()
+        return all(members.get(name) == value for name, value in self.given.items())
 
 
 @dataclass(frozen=True, slots=True)

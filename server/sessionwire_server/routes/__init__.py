@@ -17,6 +17,7 @@ from sessionwire_server.routes import (
     ws,
 )
 from sessionwire_server.routes.console import console_routes
+from sessionwire_server.routes.everruns import everruns_routes
 
 __all__ = ["route_table"]
 
@@ -46,5 +47,6 @@ def route_table() -> list[BaseRoute]:
         resource("/v1/sessions/{sid}/commands/{cid}/ack", post=commands.acknowledge),
         WebSocketRoute("/v1/ws", ws.websocket),
         resource("/v1/ws", get=ws.upgrade),
+        *everruns_routes(),
         *console_routes(),
     ]
