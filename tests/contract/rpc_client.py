@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import json
 from collections import deque
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -18,6 +18,7 @@ from tests.contract.wire import WAIT_S, Server
 
 __all__ = ["Refused", "RpcClient", "open_socket"]
 
+STATES = frozenset({"session.prompts", "session.presence"})
 SUBPROTOCOL = Subprotocol("sessionwire.v1.jsonrpc")
 
 
@@ -37,11 +38,14 @@ class RpcClient:
     Attributes:
         socket: the library's own.
         got: every message that came, as text, in order.
+        states: the newest `session.prompts` and `session.presence` of each session; they are no
+            notes, for they come whenever something changes.
     """
 
     def __init__(self, socket: ClientConnection) -> None:
         self.socket = socket
         self.got: list[str] = []
+        self.states: dict[tuple[str, str], Any] = {}
         self._numbers = itertools.count(1)
         self._notes: deque[dict[str, Any]] = deque()
 
@@ -61,6 +65,14 @@ class RpcClient:
                 if "error" in message:
                     raise Refused(message["error"])
                 return message["result"]
+            self._keep(message)
+
+    def _keep(self, message: Any) -> None:
+        """Put a notification away for later."""
+        if message.get("method") in STATES:
+            params = message["params"]
+            self.states[params["session_id"], message["method"]] = params
+        else:
             self._notes.append(message)
 
     async def send(self, message: object) -> None:
@@ -78,7 +90,10 @@ class RpcClient:
 
     async def note(self, *, timeout: float = WAIT_S) -> tuple[str, dict[str, Any]]:
         """The next notification: its method and params."""
-        message = self._notes.popleft() if self._notes else await self.receive(timeout=timeout)
+        async with asyncio.timeout(timeout):
+            while not self._notes:
+                self._keep(await self.receive(timeout=timeout))
+        message = self._notes.popleft()
         assert "id" not in message, f"nobody asked for {message}"
         assert message["jsonrpc"] == "2.0"
         return message["method"], message["params"]
@@ -104,24 +119,34 @@ class RpcClient:
                 assert name in ("session.caught_up", "session.cursor"), name
         return taken
 
+    async def state(
+        self, session: str, name: str, wanted: Callable[[Any], bool], *, timeout: float = WAIT_S
+    ) -> Any:
+        """Wait until a session's `prompts` or `presence` is as wanted; its params."""
+        key = (session, f"session.{name}")
+        async with asyncio.timeout(timeout):
+            while key not in self.states or not wanted(self.states[key]):
+                self._keep(await self.receive(timeout=timeout))
+        return self.states[key]
+
     async def silent(self, seconds: float) -> bool:
-        """Whether nothing comes for so long."""
-        if self._notes:
-            return False
+        """Whether no note comes for so long."""
         try:
-            self._notes.append(await self.receive(timeout=seconds))
+            async with asyncio.timeout(seconds):
+                while not self._notes:
+                    self._keep(await self.receive(timeout=seconds + 1))
         except TimeoutError:
             return True
         return False
 
     async def closed(self, *, timeout: float = WAIT_S) -> tuple[int | None, list[dict[str, Any]]]:
         """Wait for the close: its code, None without one, and what came before it."""
-        before = list(self._notes)
-        self._notes.clear()
         try:
             while True:
-                before.append(await self.receive(timeout=timeout))
+                self._keep(await self.receive(timeout=timeout))
         except ConnectionClosed as error:
+            before = list(self._notes)
+            self._notes.clear()
             return (None if error.rcvd is None else error.rcvd.code), before
 
 

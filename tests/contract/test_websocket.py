@@ -24,7 +24,7 @@ from tests.contract.events import (
     turn,
 )
 from tests.contract.rpc_client import Refused, RpcClient, open_socket
-from tests.contract.wire import open_stream
+from tests.contract.wire import eventually, open_stream
 from tests.hub_process import HubProcess, running_hub
 
 pytestmark = pytest.mark.anyio
@@ -471,3 +471,20 @@ async def test_a_gone_client_leaves_nothing_behind(hub: HubProcess, session: str
         await asyncio.sleep(0.05)
     for each in clients:
         await each.__aexit__(None, None, None)
+
+
+async def test_open_connections_are_counted(redis_url: str) -> None:
+    with running_hub(redis_url) as lone:
+
+        def count() -> float:
+            return lone.metrics()["sessionwire_websockets"]
+
+        async def none_is_left() -> bool:
+            return count() == 0
+
+        assert count() == 0
+        async with open_socket(lone) as one, open_socket(lone) as two:
+            assert count() == 2
+            await one.call("authenticate", token=lone.key)
+            two.socket.transport.abort()
+        await eventually(none_is_left, "a closed and a cut one are counted off")

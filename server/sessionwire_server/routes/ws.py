@@ -61,7 +61,7 @@ async def _serve(
     is_refused: bool,
     place: ExitStack,
 ) -> None:
-    with place:
+    with place, desk.socket():
         offered = cast("list[str]", websocket.scope.get("subprotocols", []))
         await websocket.accept(SUBPROTOCOL if SUBPROTOCOL in offered else None)
         if is_refused:
