@@ -29,6 +29,7 @@ __all__ = [
     "Sender",
     "Span",
     "Spelling",
+    "State",
     "Taste",
     "Wire",
     "chunked",
@@ -105,6 +106,20 @@ class Filter(NamedTuple):
         return agent in agents
 
 
+class State(NamedTuple):
+    """What a session is like now, as viewers are told it: whole, and again when it changes.
+
+    Attributes:
+        name: `prompts` or `presence`.
+        data: a JSON object on one line.
+        redacted: the same for those from whom is held back.
+    """
+
+    name: str
+    data: bytes
+    redacted: bytes
+
+
 class Dialect(Protocol):
     """How what a viewer is told becomes bytes. Values, compared and hashed as such."""
 
@@ -123,6 +138,10 @@ class Dialect(Protocol):
 
     def snapshot(self, bodies: Sequence[bytes]) -> bytes:
         """Spell the last values, each the JSON of an event."""
+        ...
+
+    def state(self, state: State) -> bytes:
+        """Spell a state."""
         ...
 
 
@@ -156,6 +175,10 @@ class Spelling(NamedTuple):
     def snapshot(self, bodies: Sequence[bytes]) -> bytes:
         """Frame the last values."""
         return b'event: snapshot\ndata: {"events":[%b]}\n\n' % b",".join(bodies)
+
+    def state(self, state: State) -> bytes:
+        """Frame a state; it is no place, so it has no `id:`."""
+        return event_frame(state.data, name=state.name, event_id=None)
 
 
 class Frame:

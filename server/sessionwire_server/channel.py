@@ -11,19 +11,22 @@ viewers behind it pull from the log. Nothing here awaits, so no viewer can hold 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import anyio
+import msgspec
 
 from sessionwire_schemas.cursor import NO_CHECK
-from sessionwire_server.audience import Audience, Frame, Span, Taste
+from sessionwire_server.audience import Audience, Frame, Span, State, Taste
 from sessionwire_server.bell import Bell
 from sessionwire_server.entries import Head, Position
-from sessionwire_server.live_message import LiveBatch, News
+from sessionwire_server.live_message import HostNews, LiveBatch, News, PresenceNews, PromptNews
+from sessionwire_server.presence import Presence
 from sessionwire_server.settings import Settings
+from sessionwire_server.state_frames import STATES, StateName, States
 
 if TYPE_CHECKING:
     from sessionwire_server.fan_out import FanOut, Stats
@@ -40,7 +43,8 @@ class Channel:
         epoch: life of the numbers below; empty until the first message or read.
         head: newest place that viewers may be at, None until the first message or read.
         viewers: all of them, live or pulling.
-        bells: those who wait for news of commands or of the host.
+        bells: those who wait for news of commands, prompts, viewers or the host.
+        states: what the session is like now, for those who are told.
         idle_since: loop time at which the last viewer or bell left.
     """
 
@@ -51,6 +55,7 @@ class Channel:
         self.viewers: set[Viewer] = set()
         self.audiences: dict[Taste, Audience] = {}
         self.bells: set[Bell] = set()
+        self.states = States()
         self.idle_since = 0.0
         self.behind_at: int | None = None
         """Offset that Redis had at a head check while we had less; a hole if it still lacks."""
@@ -76,6 +81,11 @@ class Channel:
     def suspect(self) -> None:
         """Have the feed read this session's epoch and head; a read has contradicted ours."""
         self._fan_out.suspects.add(self)
+
+    @property
+    def states_are_read(self) -> bool:
+        """Whether somebody reads states that are outdated."""
+        return self._fan_out.outdated is not None
 
     @property
     def tip(self) -> Head | None:
@@ -114,6 +124,7 @@ class Channel:
         self._broken = True
         self._tip = head
         self._fan_out.mark(self)
+        self.outdate(STATES)
 
     def flush(self, now: float) -> None:
         """Show what was appended: write it to the live viewers, wake the others."""
@@ -170,6 +181,8 @@ class Channel:
     def leave(self, viewer: Viewer, now: float) -> None:
         """Forget a viewer, and its audience with the last of it."""
         self.viewers.discard(viewer)
+        if viewer.wants_states:
+            self.unwatch_states()
         audience = viewer.audience
         audience.live.pop(viewer, None)
         audience.members -= 1
@@ -191,9 +204,71 @@ class Channel:
 
     def tell(self, news: News | None) -> None:
         """Ring for those who want this news; for all where some may have been missed (None)."""
+        if news is None:
+            self._doubt()
+        elif isinstance(news, PresenceNews):
+            self.outdate(("presence",))  # and it is told when it has been read
+            return
+        elif isinstance(news, HostNews):
+            self.outdate(("presence",))
+        elif isinstance(news, PromptNews) and self._is_new(news):
+            self.outdate(("prompts",))
+        self._ring_for(news)
+
+    def _ring_for(self, news: News | None) -> None:
         for bell in self.bells:
             if news is None or bell.wants(news):
                 bell.ring()
+
+    def _is_new(self, news: PromptNews) -> bool:
+        return news.epoch != self.epoch or news.version > self.states.prompts_version
+
+    def _doubt(self) -> None:
+        """Read everything again, and write again what Redis may have lost of ours."""
+        self.outdate(STATES)
+        if self._fan_out.doubted is not None:
+            self._fan_out.doubted(self.sid)
+
+    def outdate(self, names: Iterable[StateName]) -> None:
+        """Have states read, where anybody watches them; those who do are told what is new."""
+        if self.states.outdate(names) and self._fan_out.outdated is not None:
+            self._fan_out.outdated(self)
+
+    def watch_states(self) -> None:
+        """Want states to be read; the channel is subscribed, so that no change is missed."""
+        self.states.watchers += 1
+        if self.states.watchers == 1 or not self.states.known:
+            self.outdate(STATES)
+
+    def unwatch_states(self) -> None:
+        """Want it no more; what nobody wants is not kept."""
+        self.states.watchers -= 1
+        if not self.states.watchers:
+            self.states.void()
+
+    def show(self, state: State) -> None:
+        """Tell a state that was read, if it is new: the live ones now, the others as they go.
+
+        Like a flush it awaits nothing, so a live viewer has been told everything shown.
+        """
+        frame = self.states.put(state)
+        if frame is None:
+            return
+        now = anyio.current_time()
+        for audience in self.audiences.values():
+            if audience.taste.control and audience.live:
+                audience.written_at = now
+                for viewer in audience.write(frame.framed(audience.taste)):
+                    self.lag(viewer)
+        self.wake()
+
+    def show_presence(self, presence: Presence) -> None:
+        """Tell who is there, if that is new, also to those who wait by a bell."""
+        if presence != self.states.presence:
+            self.states.presence = presence
+            data = msgspec.json.encode(presence.members())
+            self.show(State("presence", data, data))
+            self._ring_for(PresenceNews(presence.viewers, presence.can_answer))
 
     def is_idle_since(self, then: float) -> bool:
         """Tell whether nobody has watched since a loop time."""
@@ -228,6 +303,8 @@ class Channel:
         """
         is_new = epoch != self.epoch
         self._void()
+        self.states.void()
+        self._doubt()
         self.epoch, self.head, self._tip = epoch, head, head
         for viewer in tuple(self.viewers):
             viewer.audience.live.pop(viewer, None)
@@ -241,6 +318,7 @@ class Channel:
             viewer.audience.live.pop(viewer, None)
             viewer.end("deleted")
         self._void()
+        self.states.void()
 
     def fail(self) -> None:
         """End the viewers after a fault of ours: which of them got the last bytes is not known.

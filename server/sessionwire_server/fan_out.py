@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from sessionwire_server.channel import Channel
@@ -53,6 +54,8 @@ class FanOut:
     Attributes:
         channels: by session id.
         suspects: channels whose epoch and head must be read again.
+        outdated: is told of a channel whose states are to be read; None where nobody reads them.
+        doubted: is told of a session of which Redis may have lost something.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -60,6 +63,8 @@ class FanOut:
         self.stats = Stats()
         self.channels: dict[str, Channel] = {}
         self.suspects: set[Channel] = set()
+        self.outdated: Callable[[Channel], None] | None = None
+        self.doubted: Callable[[str], None] | None = None
         self._touched: list[Channel] = []
         self._marked: set[Channel] = set()
         self._rings: OrderedDict[Channel, None] = OrderedDict()

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from sessionwire_schemas.catalog import CATALOGS
-from sessionwire_server.audience import Dialect, Filter, Taste
+from sessionwire_server.audience import Dialect, Filter, State, Taste
 from sessionwire_server.entries import StoredEvent
 from sessionwire_server.raw_json import fit_for_a_line
 
@@ -117,6 +117,10 @@ class Redacted(NamedTuple):
         """Spell the redacted last values."""
         redacted = (redact(body) for body in bodies)
         return self.inner.snapshot([body for body in redacted if body is not None])
+
+    def state(self, state: State) -> bytes:
+        """Spell the redacted state."""
+        return self.inner.state(state._replace(data=state.redacted))
 
 
 def redacted_taste(taste: Taste) -> Taste:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from sessionwire_schemas.rpc import event_notification, notification
+from sessionwire_server.audience import State
 from sessionwire_server.entries import StoredEvent
 
 __all__ = ["RpcSpelling", "line", "text_frame"]
@@ -61,3 +62,8 @@ class RpcSpelling(NamedTuple):
         """Spell the last values."""
         events = [msgspec.Raw(body) for body in bodies]
         return self.own("snapshot", {"events": events})
+
+    def state(self, state: State) -> bytes:
+        """Spell a state: the object with the session's name before its own members."""
+        params = b'{"session_id":"%b",%b' % (self.sid.encode(), state.data[1:])
+        return self.framing(notification(f"session.{state.name}", params))

@@ -8,6 +8,7 @@ synchronously stops there and goes live; any other waits for the ring to move an
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
@@ -27,6 +28,7 @@ from sessionwire_server.errors import HubError
 from sessionwire_server.opening import Opening
 from sessionwire_server.pages import Pages
 from sessionwire_server.replay import Gap
+from sessionwire_server.state_frames import STATES, StateName
 
 __all__ = ["EndReason", "Viewer", "gap_frame"]
 
@@ -74,6 +76,9 @@ class Viewer:
         "_scope",
         "_sender",
         "_snapshot_sent",
+        "_state_serial",
+        "_states_by",
+        "_states_first",
         "_whole_from",
         "audience",
         "beat_s",
@@ -104,6 +109,12 @@ class Viewer:
         self._caught_up = False
         self._snapshot_sent = False
         self._reset_to: str | None = None
+        self._state_serial: int | None = None
+        """Number of the newest state it was told, -1 for none; None while it wants none."""
+        self._states_first: tuple[StateName, ...] = ()
+        """Names of states that it is told before anything else."""
+        self._states_by = 0.0
+        """Loop time until which the first ones are waited for."""
         self._scope: anyio.CancelScope | None = None
         self.audience = channel.join(self, taste)
 
@@ -127,6 +138,20 @@ class Viewer:
         self._plan_wanted = not (in_tail and ephemeral_replay)
         self._whole_from = NOWHERE if self._plan_wanted else self._from_offset
         self.channel.observe(opening.outlook.epoch, opening.outlook.head)
+        if self.audience.taste.control and self._state_serial is None:
+            self.channel.watch_states()
+            self._await_states()
+
+    @property
+    def wants_states(self) -> bool:
+        """Whether it wants to be told what the session is like."""
+        return self._state_serial is not None
+
+    def _await_states(self) -> None:
+        """Be told every state there is, and nothing else before that, if it is soon known."""
+        self._state_serial, self._states_first = -1, STATES
+        patience = self.channel.settings.redis_timeout_s if self.channel.states_are_read else 0
+        self._states_by = anyio.current_time() + patience
 
     @property
     def epoch(self) -> str:
@@ -141,8 +166,10 @@ class Viewer:
     # What the channel and the hub do to it, synchronously.
 
     def fall_behind(self, position: Position) -> None:
-        """Become a puller at a place."""
+        """Become a puller at a place; until now it was told everything."""
         self.position = position
+        if self._state_serial is not None:
+            self._state_serial = self.channel.states.serial
         self.channel.stats.lagged += 1
         self._wake()
 
@@ -245,6 +272,7 @@ class Viewer:
             and self.position.offset == head.offset
             and self._epoch == self.channel.epoch
             and self._is_past_catch_up()
+            and not self._lacks_state()
         )
 
     def _is_past_catch_up(self) -> bool:
@@ -255,6 +283,8 @@ class Viewer:
         """Get on: bytes to write, empty for none yet, None when a heartbeat is due."""
         if self._reset_to is not None:
             return self._restart()
+        if self._lacks_state():
+            return await self._told_state()
         if self.channel.epoch not in ("", self._epoch):
             # One of us has not heard of a new epoch yet: the other's numbers mean nothing.
             self.channel.suspect()
@@ -270,16 +300,41 @@ class Viewer:
             return await self._make_plan()
         return self._shown(Span(frames))
 
+    def _lacks_state(self) -> bool:
+        """Whether a state was shown that it was not told, or it waits for the first."""
+        serial = self._state_serial
+        return serial is not None and (
+            serial != self.channel.states.serial or bool(self._states_first)
+        )
+
+    async def _told_state(self) -> bytes | None:
+        """Tell the next state; of each name only the newest, however long it was behind."""
+        states, serial = self.channel.states, self._state_serial
+        assert serial is not None, "it wants states"
+        if not self._states_first:
+            frame = states.after(serial)
+            self._state_serial = states.serial if frame is None else frame.serial
+        else:
+            left = self._states_by - anyio.current_time()
+            if serial < 0 and not states.known and left > 0:
+                return await self._moved(left)
+            if serial < 0:
+                self._state_serial = states.serial
+            frame = states.newest(self._states_first[0])
+            self._states_first = self._states_first[1:]
+        return b"" if frame is None else frame.framed(self.audience.taste)
+
     def _is_ahead(self) -> bool:
         """Whether Redis was read further than the channel has heard; the message is on its way."""
         head = self.channel.head
         return head is not None and self.position.offset > head.offset
 
-    async def _moved(self) -> bytes | None:
-        with anyio.move_on_after(self.beat_s):
+    async def _moved(self, most_s: float = math.inf) -> bytes | None:
+        """Wait until something was shown, for as long as silence may last and `most_s`."""
+        with anyio.move_on_after(min(self.beat_s, most_s)):
             await self.channel.moved()
             return b""
-        return None
+        return None if self.beat_s <= most_s else b""
 
     async def _patiently(self, read: Callable[[], Awaitable[T]]) -> T | None:
         """Read from Redis, waiting while it is away; None when a heartbeat is due or it ended."""
@@ -312,7 +367,9 @@ class Viewer:
             self._whole_from = page.position.offset
         gap = b""
         if page.trimmed and page.events and (self._from_offset or position.sequence):
-            gap = self._gap(page.events[0].sequence - 1)
+            # The opener of a prompt may be older than everything that is kept.
+            durable = next((event for event in page.events if event.durable), page.events[0])
+            gap = self._gap(durable.sequence - 1)
         data = gap + self._shown(span)
         self.position = page.position
         return data
@@ -355,6 +412,8 @@ class Viewer:
         self.position, self._from_offset = Position(0, 0), 0
         self._plan_wanted, self._whole_from, self._catch_up = True, NOWHERE, None
         self._caught_up = self._snapshot_sent = False
+        if self._state_serial is not None:
+            self._await_states()
         cursor = str(Cursor(epoch, 0, 0, NO_CHECK))
         taste = self.audience.taste
         return taste.framing(
