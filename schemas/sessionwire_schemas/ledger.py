@@ -11,7 +11,7 @@ completed event that `due_closers` spells; whoever publishes it, its id is the s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -124,6 +124,11 @@ class PromptLedger:
         """Return the record of a prompt, open or closed; None if there is none, or no longer."""
         return self._open.get(request_id) or self._closed.get(request_id)
 
+    def keep(self, prompts: Iterable[Prompt]) -> None:
+        """Take records that were kept elsewhere, in the order of their opening, as they are."""
+        for prompt in prompts:
+            self._keep(prompt)
+
     def apply(
         self,
         event: Mapping[str, object],
@@ -132,24 +137,46 @@ class PromptLedger:
         *,
         rewound_from: int | None = None,
     ) -> Applied:
-        """Fold one event of the session.
-
-        An event comes once: copies of one id are the log's business.
+        """Fold one event of the session; see `fold`.
 
         Args:
             event: the event, as decoded JSON.
             place: where it stands, or would stand if it is no duplicate.
             now_ms: when it was received, milliseconds since 1970.
-            rewound_from: for a rewind, the offset of the event that it names, None where that is
-                not known: then no prompt ends.
+            rewound_from: for a rewind, the offset of the event that it names.
         """
         found = effects(self._catalog, event)
         event_id = event.get("id")
         name = event_id if isinstance(event_id, str) else ""
+        return self.fold(found, name, place, now_ms, event=event, rewound_from=rewound_from)
+
+    def fold(
+        self,
+        found: Effects,
+        event_id: str,
+        place: Place,
+        now_ms: int,
+        *,
+        event: Mapping[str, object] | None = None,
+        rewound_from: int | None = None,
+    ) -> Applied:
+        """Fold what one event does to prompts.
+
+        An event comes once: copies of one id are the log's business.
+
+        Args:
+            found: what it does.
+            event_id: its id.
+            place: where it stands, or would stand if it is no duplicate.
+            now_ms: when it was received, milliseconds since 1970.
+            event: the event itself, which open records then hold.
+            rewound_from: for a rewind, the offset of the event that it names, None where that is
+                not known: then no prompt ends.
+        """
         changed: list[Prompt] = []
         duplicate = None
         if found.closes is not None:
-            duplicate, closed = self._close(found.closes, name, place, now_ms)
+            duplicate, closed = self._close(found.closes, event_id, place, now_ms)
             changed += closed
         if found.ends is not None:
             changed += self._end(found.ends, now_ms, rewound_from)
@@ -310,7 +337,7 @@ class PromptLedger:
         )
 
     def _open_all(
-        self, found: Effects, event: Mapping[str, object], place: Place, now_ms: int
+        self, found: Effects, event: Mapping[str, object] | None, place: Place, now_ms: int
     ) -> tuple[Prompt | None, list[Prompt]]:
         asked = [opening for opening in found.opens if not opening.settled]
         known = [self._open.get(opening.request_id) for opening in asked]

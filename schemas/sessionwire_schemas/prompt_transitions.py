@@ -168,7 +168,11 @@ class Refusal:
 
 
 def opened(
-    opening: Opening, event: Mapping[str, object], place: Place, now_ms: int, ttl_ms: int | None
+    opening: Opening,
+    event: Mapping[str, object] | None,
+    place: Place,
+    now_ms: int,
+    ttl_ms: int | None,
 ) -> Prompt:
     """Return the record of a prompt that is new; `ttl_ms` holds where it names no deadline."""
     deadline = opening.expires_ms

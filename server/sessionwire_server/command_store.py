@@ -7,7 +7,7 @@ alone, so it does not matter which hub takes a command, hands it out or hears it
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -80,10 +80,26 @@ class CommandStore:
     there is no session.
     """
 
-    def __init__(self, link: RedisLink, settings: Settings, deadlines: Deadlines) -> None:
+    def __init__(
+        self,
+        link: RedisLink,
+        settings: Settings,
+        deadlines: Deadlines,
+        rejected: Callable[[str, str, str], Awaitable[None]] | None = None,
+    ) -> None:
+        """Set up.
+
+        Args:
+            link: the link to Redis.
+            settings: the hub's.
+            deadlines: where expiry is noted.
+            rejected: is told which prompt's answer the host rejected, and why: session, request id
+                and the host's words.
+        """
         self._link = link
         self._settings = settings
         self._deadlines = deadlines
+        self._rejected = rejected
 
     async def _run(self, script: str, keys: Sequence[str], *words: Word) -> list[Reply]:
         reply: list[Reply] = await self._link.run(scripts.load(script), keys, words)
@@ -194,6 +210,9 @@ class CommandStore:
         if receipt.status != said.outcome:
             detail = f"the command was acknowledged before, as {receipt.status}"
             raise HubError(409, "already_acknowledged", detail, outcome=receipt.status)
+        if receipt.status == "rejected" and receipt.request_id and self._rejected is not None:
+            # Also when it is said again: whoever heard it first may have died before this.
+            await self._rejected(sid, receipt.request_id, receipt.detail or "")
         return receipt
 
 

@@ -142,6 +142,7 @@ class NewCommand:
         by: who sends it.
         expires_in_s: when it ends if no host has read it until then; None never.
         is_answer: an answer to a prompt: taken in any number, and where nothing else is.
+        request_id: of the prompt, for an answer.
     """
 
     id: str
@@ -150,6 +151,7 @@ class NewCommand:
     by: Mapping[str, Any]
     expires_in_s: float | None = None
     is_answer: bool = False
+    request_id: str = ""
 
     def hash(self) -> str:
         """Hash what is asked: the same for the same meaning, however it is spelled."""
@@ -164,7 +166,10 @@ class NewCommand:
 
     def about(self) -> bytes:
         """Spell what a receipt keeps of it, on one line."""
-        return msgspec.json.encode({"type": self.type, "by": self.by})
+        about: dict[str, Any] = {"type": self.type, "by": self.by}
+        if self.request_id:
+            about["request_id"] = self.request_id
+        return msgspec.json.encode(about)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +208,7 @@ class Receipt:
         attempt: how often it was handed to a host.
         expires_ms: when it ends if it is still `accepted`.
         detail, event_id: what the host said.
+        request_id: of the prompt that it answers, "" for any other command.
     """
 
     id: str
@@ -217,6 +223,7 @@ class Receipt:
     expires_ms: int | None
     detail: str | None
     event_id: str | None
+    request_id: str = ""
 
     @property
     def is_final(self) -> bool:
@@ -273,6 +280,7 @@ def read_receipt(command_id: str, epoch: str, now_ms: int, text: bytes) -> Recei
         expires_ms=expires or None,
         detail=said.get("detail"),
         event_id=said.get("event_id"),
+        request_id=told.get("request_id", ""),
     )
     if receipt.status == "accepted" and expires and expires <= now_ms:
         return receipt.expired(expires)

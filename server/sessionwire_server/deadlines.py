@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 import anyio
@@ -18,7 +18,7 @@ from sessionwire_server import scripts
 from sessionwire_server.commands import RECEIPT_KEPT_MS, RECEIPTS_KEPT
 from sessionwire_server.errors import HubError
 from sessionwire_server.keys import DEADLINES, FEED, SessionKeys
-from sessionwire_server.redis_link import RedisLink, Reply, Word
+from sessionwire_server.redis_link import RedisLink, Reply, StoreUnavailable, Word
 
 __all__ = ["Deadlines"]
 
@@ -40,8 +40,14 @@ ENDED: Final = 100
 class Deadlines:
     """The deadlines of all sessions, as one hub notes and keeps them."""
 
-    def __init__(self, link: RedisLink) -> None:
+    def __init__(self, link: RedisLink, orphan_after_s: float = 0) -> None:
         self._link = link
+        self.orphan_ms = int(orphan_after_s * 1000)
+        self._end_prompts: Callable[[str], Awaitable[None]] | None = None
+
+    def also_end(self, end_prompts: Callable[[str], Awaitable[None]]) -> None:
+        """Have the prompts of a session ended, where something of them is due."""
+        self._end_prompts = end_prompts
 
     async def _run(self, script: str, keys: Sequence[str], *words: Word) -> Reply:
         return await self._link.run(scripts.load(script), keys, words)
@@ -55,24 +61,42 @@ class Deadlines:
 
         Returns: its next deadline in Unix milliseconds, 0 for none; whether its host went.
         """
+        next_ms, host_went, of_prompts = await self._end_due(sid)
+        if of_prompts and self._end_prompts is not None:
+            await self._end_prompts(sid)
+            next_ms, went, _ = await self._end_due(sid)
+            host_went = host_went or went
+        return next_ms, host_went
+
+    async def _end_due(self, sid: str) -> tuple[int, bool, bool]:
         keys = SessionKeys.of(sid)
-        words = (keys.live, ENDED, RECEIPT_KEPT_MS, RECEIPTS_KEPT)
+        words = (keys.live, ENDED, RECEIPT_KEPT_MS, RECEIPTS_KEPT, self.orphan_ms)
         reply = await self._run("end_due", keys.steering(), *words)
         if not reply:
-            return 0, False
-        next_ms, host_went = reply
-        return int(next_ms), bool(host_went)
+            return 0, False, False
+        next_ms, host_went, of_prompts = reply
+        return int(next_ms), bool(host_went), bool(of_prompts)
 
     async def look(self) -> int:
         """Take what is due and end it; how many sessions that were."""
         taken, *sids = await self._run("deadline_take", (DEADLINES,), SESSIONS, AHEAD_MS)
         for name in sids:
-            sid = name.decode()
-            next_ms, host_went = await self.end_due(sid)
-            await self._run("deadline_settle", (DEADLINES,), sid, taken, next_ms)
-            if host_went:
-                await self._link.command("PUBLISH", FEED, f"u {sid}")
+            await self._keep(name.decode(), taken)
         return len(sids)
+
+    async def _keep(self, sid: str, taken: int) -> None:
+        """End what is due of a session that was taken."""
+        try:
+            next_ms, host_went = await self.end_due(sid)
+        except StoreUnavailable:
+            raise
+        except HubError as error:
+            # Its hint was moved ahead, so it is looked at again; the others are not to wait.
+            logger.warning("deadlines of session %s were not kept: %s", sid, error.code)
+            return
+        await self._run("deadline_settle", (DEADLINES,), sid, taken, next_ms)
+        if host_went:
+            await self._link.command("PUBLISH", FEED, f"u {sid}")
 
     async def run(self) -> None:
         """End what is due for ever: a task of the hub."""

@@ -13,6 +13,8 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from sessionwire_schemas.catalog import NO_EFFECTS, Effects
+from sessionwire_schemas.prompts import NO_EFFECTS as NO_PROMPT_EFFECTS
+from sessionwire_schemas.prompts import Effects as PromptEffects
 
 __all__ = [
     "Entry",
@@ -79,6 +81,11 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     (`turn_id exec_id trace_id tags tool_name`), only those present; empty for none."""
     effects: Effects = NO_EFFECTS
     """What it does to its session."""
+    prompts: PromptEffects = NO_PROMPT_EFFECTS
+    """What it does to the prompts of its session; the very object for most events, which do
+    nothing to them."""
+    secrets: bytes = b""
+    """JSON object of what was cut out of `data`; empty for nothing."""
 
 
 class Verdict(NamedTuple):

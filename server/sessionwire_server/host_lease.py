@@ -97,7 +97,11 @@ class HostLeases:
     async def release(self, lease: Lease) -> None:
         """Give it back; one that is lost or has ended is none."""
         keys = SessionKeys.of(lease.sid)
-        if await self._run("host_release", (keys.meta, keys.due), keys.live, lease.number):
+        orphan_ms = self._deadlines.orphan_ms
+        if orphan_ms:
+            await self._deadlines.note(lease.sid, orphan_ms)
+        words = (keys.live, lease.number, orphan_ms)
+        if await self._run("host_release", (keys.meta, keys.due), *words):
             await self._tell(lease.sid)
 
     async def _tell(self, sid: str) -> None:

@@ -29,10 +29,12 @@ from sessionwire_server.live_feed import LiveFeed
 from sessionwire_server.metrics import Metrics
 from sessionwire_server.pages import Pages
 from sessionwire_server.presence import Attendance
+from sessionwire_server.prompt_store import PromptStore
 from sessionwire_server.redis_link import RedisLink
 from sessionwire_server.session_list import SessionList
 from sessionwire_server.settings import Settings
 from sessionwire_server.shutdown_signals import told_of_shutdown
+from sessionwire_server.state_board import StateBoard
 from sessionwire_server.store import EventStore
 from sessionwire_server.sweeper import sweep
 from sessionwire_server.viewer import EndReason
@@ -82,17 +84,20 @@ class Hub:
 
     Attributes:
         settings, link, store, fan_out, feed, pages, access, metrics: its parts.
+        prompts: the prompts of sessions.
         commands, hosts: the commands of sessions, and who reads them.
-        presence: who watches sessions.
+        presence, states: who watches sessions, and what viewers are told of them.
         session_list: the session list as it changes.
         draining: whether it is about to end; new streams are ended at once.
     """
 
     link: RedisLink
     store: EventStore
+    prompts: PromptStore
     commands: CommandStore
     hosts: HostLeases
     presence: Attendance
+    states: StateBoard
     feed: LiveFeed
     pages: Pages
     access: Access
@@ -117,11 +122,14 @@ class Hub:
                 url = await stack.enter_async_context(embedded(self.settings))
             self.link = await stack.enter_async_context(RedisLink(self.settings, url))
             self.store = EventStore(self.link, self.settings)
-            deadlines = Deadlines(self.link)
-            self.commands = CommandStore(self.link, self.settings, deadlines)
+            self.prompts = self.store.prompts
+            deadlines = Deadlines(self.link, self.settings.orphan_after_s)
+            deadlines.also_end(self.prompts.end_due)
+            self.commands = CommandStore(self.link, self.settings, deadlines, self.prompts.rejected)
             self.hosts = HostLeases(self.link, self.settings, deadlines)
             self.presence = Attendance(self.link, self.settings, self.hub_id)
             self.pages = Pages(self.store, self.settings, self.fan_out.stats)
+            self.states = StateBoard(self.prompts, self.presence, self.fan_out)
             self.feed = LiveFeed(self.link, self.store, self.fan_out, self.hub_id)
             self.session_list = SessionList(self.feed, self.link, self.presence)
             self.access = Access(self.settings, self.link)
@@ -134,6 +142,7 @@ class Hub:
             tasks.start_soon(self.store.run)
             tasks.start_soon(deadlines.run)
             tasks.start_soon(self.presence.run)
+            tasks.start_soon(self.states.run)
             tasks.start_soon(sweep, self.store, self.settings)
             tasks.start_soon(self._warn_of_redis)
             stack.enter_context(told_of_shutdown(self.begin_drain))

@@ -7,13 +7,17 @@ nothing of Redis, and of HTTP only the errors.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, Literal, TypeAlias, cast
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias, cast
 
 import msgspec
 
 from sessionwire_schemas.catalog import Catalog, CatalogName, Effects
 from sessionwire_schemas.cursor import check_of
+from sessionwire_schemas.paths import member
+from sessionwire_schemas.prompts import NO_EFFECTS, effects
+from sessionwire_schemas.prompts import Effects as PromptEffects
 from sessionwire_server import envelope, minting
 from sessionwire_server.entries import Entry
 from sessionwire_server.envelope import CONTEXT_MEMBERS, Event
@@ -23,7 +27,7 @@ from sessionwire_server.raw_json import cut, fit_for_a_line, parse, split
 from sessionwire_server.settings import Settings
 from sessionwire_server.validation import Validation
 
-__all__ = ["Batch", "Ingest"]
+__all__ = ["Batch", "Ingest", "filter_members", "prompt_effects", "session_effects"]
 
 MAX_TITLE: Final = 2_000
 """Characters of a title that the session is listed with, as many as it may be created with. The
@@ -139,8 +143,11 @@ class Batch:
         name: str = event["type"]
         durable = not catalog.is_ephemeral(name, event.get("ephemeral"))
         minted = "id" not in event
-        for path in catalog.secrets(name):
-            raw = cut(raw, ("data", *path.split(".")))
+        secrets = b""
+        if paths := catalog.secrets(name):
+            secrets = _secrets(event["data"], paths)
+            for path in paths:
+                raw = cut(raw, ("data", *path.split(".")))
         if catalog.name == "everruns":
             head, hole, tail = self._everruns(raw, event, durable=durable)
             at = event["ts"]
@@ -157,8 +164,10 @@ class Batch:
             tail=tail,
             minted=minted,
             at_ms=max(minting.milliseconds(at) or 0, 0),
-            members=_filter_members(event, catalog) if durable else b"",
-            effects=_effects(event, catalog),
+            members=filter_members(event, catalog) if durable else b"",
+            effects=session_effects(event, catalog),
+            prompts=prompt_effects(event, catalog),
+            secrets=secrets,
         )
 
     def _copilot(self, raw: bytes, event: Event) -> tuple[bytes, _Hole, bytes]:
@@ -199,13 +208,37 @@ class Batch:
         return raw[:-1] + b',"sequence":', "sequence", b"}"
 
 
-def _effects(event: Event, catalog: Catalog) -> Effects:
-    effects = catalog.effects(
+def session_effects(event: Event, catalog: Catalog) -> Effects:
+    """Return what an event does to its session."""
+    found = catalog.effects(
         event["type"], event["data"], agent_id=event.get("agentId"), context=event.get("context")
     )
-    if effects.title is None:
-        return effects
-    return effects._replace(title=effects.title[:MAX_TITLE])
+    if found.title is None:
+        return found
+    return found._replace(title=found.title[:MAX_TITLE])
+
+
+def prompt_effects(event: Event, catalog: Catalog) -> PromptEffects:
+    """Return what an event does to prompts, `NO_EFFECTS` itself where it does nothing."""
+    found = effects(catalog, event)
+    if found is NO_EFFECTS or found.closes is not None or found.ends is not None:
+        return found
+    # What is settled already is shown and never asked.
+    return found if any(not one.settled for one in found.opens) else NO_EFFECTS
+
+
+def _secrets(data: Event, paths: Sequence[str]) -> bytes:
+    """Take out what is cut: as a part of the data, JSON; empty for nothing."""
+    found: dict[str, Any] = {}
+    for path in paths:
+        value = member(data, path)
+        if value is None:
+            continue
+        at, (*outer, name) = found, path.split(".")
+        for step in outer:
+            at = at.setdefault(step, {})
+        at[name] = value
+    return json.dumps(found, separators=(",", ":")).encode() if found else b""
 
 
 def _insert(raw: bytes, mint: list[bytes]) -> bytes:
@@ -213,7 +246,7 @@ def _insert(raw: bytes, mint: list[bytes]) -> bytes:
     return b"{%s,%s" % (b",".join(mint), raw[1:]) if mint else raw
 
 
-def _filter_members(event: Event, catalog: Catalog) -> bytes:
+def filter_members(event: Event, catalog: Catalog) -> bytes:
     """Pick the members that the list can be filtered by, as a JSON object; empty for none."""
     found: dict[str, object] = {}
     if catalog.name == "everruns":

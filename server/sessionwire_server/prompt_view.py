@@ -76,11 +76,11 @@ def _more(prompt: Prompt) -> dict[str, Any]:
         "overruled_outcome": prompt.overruled_outcome,
         "detail": prompt.detail,
     }
-    return {
-        name: value
-        for name, value in members.items()
-        if value not in ("", False) and value is not None
-    }
+    return {name: value for name, value in members.items() if _says(value)}
+
+
+def _says(value: object) -> bool:
+    return value is not None and value is not False and value != ""
 
 
 def _time(ms: int | None) -> str | None:

@@ -15,6 +15,7 @@ from urllib.parse import quote
 from sessionwire_schemas.catalog import NO_EFFECTS, Effects
 from sessionwire_server.entries import Entry, Position, Verdict
 from sessionwire_server.errors import HubError
+from sessionwire_server.prompt_terms import Decided, Mark, Terms
 from sessionwire_server.redis_link import Reply, Word
 from sessionwire_server.settings import Settings
 
@@ -23,7 +24,10 @@ __all__ = [
     "PublishRequest",
     "SessionDeleted",
     "arguments",
+    "catalog_mismatch",
+    "is_stale",
     "refusal",
+    "session_deleted",
     "session_not_found",
     "verdicts",
 ]
@@ -43,6 +47,8 @@ class PublishRequest:
     catalog: str
     create: bool
     entries: Sequence[Entry]
+    terms: Terms | None = None
+    """On what terms it is stored; None where it has nothing to do with prompts."""
     size: int = field(init=False)
     """Bytes of its bodies."""
 
@@ -68,13 +74,13 @@ _STEERABLE: Final = {None: "-", True: "1", False: "0"}
 _NO_EFFECT_WORDS: Final = ("",) * 6
 
 
-def _entry_words(entry: Entry) -> tuple[Word, ...]:
+def _entry_words(entry: Entry, mark: str = Mark.ANY) -> tuple[Word, ...]:
     kind = "d" if entry.durable else "p"
     hole = entry.hole[:1] or "-"
     minted = "m" if entry.minted else "-"
     effects = entry.effects
     return (
-        f"{kind}{hole}{minted}{_STEERABLE[effects.steerable]}",
+        f"{kind}{hole}{minted}{_STEERABLE[effects.steerable]}{mark}",
         entry.id,
         entry.type,
         entry.check,
@@ -113,10 +119,21 @@ def arguments(
         len(requests),
     ]
     for request in requests:
-        words += (request.catalog, int(request.create), len(request.entries))
-        for entry in request.entries:
-            words += _entry_words(entry)
+        terms = () if request.terms is None else request.terms.words()
+        words += (request.catalog, int(request.create), len(request.entries), len(terms))
+        if isinstance(request.terms, Decided):
+            for entry, mark in zip(request.entries, request.terms.marks, strict=True):
+                words += _entry_words(entry, mark)
+        else:
+            for entry in request.entries:
+                words += _entry_words(entry)
+        words += terms
     return words
+
+
+def is_stale(reply: Sequence[Reply]) -> bool:
+    """Tell whether a request was not stored because its terms did not hold."""
+    return bool(reply[0] == b"stale")
 
 
 class SessionDeleted(HubError):
@@ -131,17 +148,26 @@ def session_not_found(sid: str) -> HubError:
     return HubError(404, "session_not_found", f"there is no session {sid!r}")
 
 
+def session_deleted(sid: str) -> HubError:
+    """Make the error for a change of a session that was deleted lately."""
+    return HubError(410, "session_deleted", f"session {sid!r} was deleted")
+
+
+def catalog_mismatch(sid: str, name: str) -> HubError:
+    """Make the error for events of another catalog than the session's, which is `name`."""
+    detail = f"session {sid!r} is of the catalog {name!r}"
+    return HubError(409, "catalog_mismatch", detail, catalog=name)
+
+
 def refusal(sid: str, reply: Sequence[Reply]) -> HubError | None:
     """Tell why the script refused a request, None if it took it."""
     match reply[0]:
         case b"":
             return None
         case b"deleted":
-            return HubError(410, "session_deleted", f"session {sid!r} was deleted")
+            return session_deleted(sid)
         case b"catalog":
-            name = str(reply[1], "ascii")
-            detail = f"session {sid!r} is of the catalog {name!r}"
-            return HubError(409, "catalog_mismatch", detail, catalog=name)
+            return catalog_mismatch(sid, str(reply[1], "ascii"))
         case _:
             return session_not_found(sid)
 

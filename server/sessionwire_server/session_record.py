@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from sessionwire_schemas.cursor import NO_CHECK, Cursor
+from sessionwire_schemas.prompt import Completion
 from sessionwire_server.entries import Head
 from sessionwire_server.redis_link import Reply
 
@@ -22,11 +23,13 @@ class SessionFields:
         catalog: `copilot`, `everruns` or empty: then its first event tells.
         title: its title, None for none.
         given: JSON object of all members that the request gave, as they were written.
+        completion: who closes an answered prompt, `hub` or `host`; empty for `hub`.
     """
 
     catalog: str = ""
     title: str | None = None
     given: bytes = b"{}"
+    completion: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,8 @@ class SessionRecord:
             made.
         steerable: whether it takes commands; true until an event says otherwise.
         host_since_ms: when its host attached, None while it has none.
+        open_prompts: how many prompts are open.
+        completion: who closes an answered prompt.
     """
 
     id: str
@@ -54,6 +59,8 @@ class SessionRecord:
     given: bytes
     steerable: bool = True
     host_since_ms: int | None = None
+    open_prompts: int = 0
+    completion: Completion = "hub"
 
     @property
     def cursor(self) -> Cursor:
@@ -90,6 +97,8 @@ def record(sid: str, flat: Mapping[bytes, bytes] | Sequence[Reply]) -> SessionRe
         given=meta.get(b"given") or b"{}",
         steerable=meta.get(b"steerable") != b"0",
         host_since_ms=int(meta[b"host_since"]) if b"host_since" in meta else None,
+        open_prompts=int(meta.get(b"open_prompts", 0)),
+        completion="host" if meta.get(b"completion") == b"host" else "hub",
     )
 
 

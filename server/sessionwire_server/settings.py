@@ -98,6 +98,10 @@ class Settings(BaseModel):
 
     commands_max: int = Field(default=1_000, ge=1)
     """Commands of one session that may wait for its host; answers to prompts are exempt."""
+    prompts_max: int = Field(default=1_000, ge=1, le=1_000)
+    """Prompts of one session that may be open."""
+    orphan_after_s: float = Field(default=0, ge=0)
+    """How long a host that had attached may be gone before open prompts are orphaned; 0 never."""
     host_lease_s: float = Field(default=30, gt=0)
     """How long a session's host stays the host without a sign of its stream."""
 

@@ -11,7 +11,9 @@ import secrets
 from collections.abc import AsyncGenerator, Sequence
 
 from sessionwire_schemas.cursor import new_epoch
+from sessionwire_schemas.prompts import NO_EFFECTS as NO_PROMPT_EFFECTS
 from sessionwire_server import log_reader, publish_call, scripts
+from sessionwire_server.deadlines import Deadlines
 from sessionwire_server.entries import (
     Entry,
     Head,
@@ -24,6 +26,7 @@ from sessionwire_server.entries import (
 )
 from sessionwire_server.errors import HubError
 from sessionwire_server.keys import SWEEP, SessionKeys
+from sessionwire_server.prompt_store import PromptStore
 from sessionwire_server.publish_call import PublishRequest, SessionDeleted, session_not_found
 from sessionwire_server.publish_queue import PublishQueue
 from sessionwire_server.redis_link import RedisLink, Reply, Word
@@ -51,6 +54,10 @@ class EventStore:
 
     Every method raises `StoreUnavailable` while Redis is away; those that name a session raise a
     404 `session_not_found` where there is none (or it was deleted) unless they say otherwise.
+
+    Attributes:
+        queue: what is on its way to Redis.
+        prompts: the prompts that events open, close and end.
     """
 
     def __init__(self, link: RedisLink, settings: Settings) -> None:
@@ -58,6 +65,7 @@ class EventStore:
         self._settings = settings
         self.queue = PublishQueue(self._publish_all)
         self._index = SessionIndex(link, settings)
+        self.prompts = PromptStore(link, settings, Deadlines(link), self._submit, self.log_page)
 
     async def run(self) -> None:
         """Keep the list of sessions current, until cancelled: a task of the hub."""
@@ -79,7 +87,8 @@ class EventStore:
             place of the first one.
 
         Raises:
-            HubError: 409 `catalog_mismatch`, 410 `session_deleted`, 503 `busy`.
+            HubError: 409 `catalog_mismatch`, 410 `session_deleted`, 429 `prompts_full`, 503
+                `busy`.
             StorageFull: Redis has no memory left.
             StoreUnavailable: also when the reply was lost; the events may be stored then, and
                 publishing them again is safe where the ids are the producer's.
@@ -88,13 +97,23 @@ class EventStore:
             return []
         if create:
             await self._index.announce(sid)
-        request = PublishRequest(catalog or "", create, entries)
+        if any(entry.prompts is not NO_PROMPT_EFFECTS for entry in entries):
+            return await self.prompts.publish(sid, catalog, entries, create=create)
+        verdicts = await self._submit(sid, PublishRequest(catalog or "", create, entries))
+        assert verdicts is not None
+        return verdicts
+
+    async def _submit(self, sid: str, request: PublishRequest) -> list[Verdict] | None:
+        """Have a request stored; None if its terms do not hold."""
         epoch, received_ms, reply = await self.queue.submit(sid, request)
+        if publish_call.is_stale(reply):
+            return None
         error = publish_call.refusal(sid, reply)
         if error is not None:
             raise error
-        await self._index.note(sid, received_ms)
-        return publish_call.verdicts(epoch, entries, reply)
+        if request.entries:
+            await self._index.note(sid, received_ms)
+        return publish_call.verdicts(epoch, request.entries, reply)
 
     async def _publish_all(self, sid: str, requests: Sequence[PublishRequest]) -> Sequence[Reply]:
         keys = SessionKeys.of(sid)
@@ -289,6 +308,7 @@ class EventStore:
             fields.catalog,
             fields.title or "",
             fields.given,
+            fields.completion,
         )
         made, *meta = await self._link.run(scripts.load("create"), keys.all(), words)
         found = record(sid, meta)

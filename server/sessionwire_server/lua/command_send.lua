@@ -24,23 +24,15 @@ if known then
 end
 if meta[3] == '0' and not always then return {'not_steerable'} end
 if max > 0 and redis.call('XLEN', COMMANDS) >= max then return {'full'} end
-local receipt = {
-  status = 'accepted', n = tonumber(meta[4] or 0) + 1, attempt = 0, hash = hash, created = now,
-  delivered = 0, finished = 0, expires = expires_in > 0 and now + expires_in or 0, about = about,
-  outcome = '',
-}
-local text = receipt_text(receipt)
+local n = tonumber(meta[4] or 0) + 1
 
 -- WRITES. The number goes first: it may be skipped, but is never given twice.
-redis.call('HSET', META, 'command_n', receipt.n)
+--#include _send.lua
+redis.call('HSET', META, 'command_n', n)
 if meta[5] then
   redis.call('HDEL', META, 'retired')
   redis.call('PERSIST', META)
 end
-redis.call('HSET', RECEIPTS, id, text)
-redis.call('XADD', COMMANDS, string.format('%.0f-0', receipt.n), 'i', id, 'b', body)
-if receipt.expires > 0 then redis.call('ZADD', DUE, receipt.expires, 'c:' .. id) end
-redis.call('PERSIST', RECEIPTS)
-redis.call('PERSIST', FINISHED)
+local receipt = send(COMMANDS, RECEIPTS, DUE, FINISHED, n, id, hash, body, about, expires_in, now)
 redis.call('SPUBLISH', channel, command_message(meta[1], {{id, receipt}}))
-return {'taken', meta[1], now, text}
+return {'taken', meta[1], now, receipt_text(receipt)}

@@ -30,5 +30,6 @@ if meta[8] then
   redis.call('PERSIST', META)
 end
 redis.call('ZADD', DUE, now + lease_ms, 'host')
+redis.call('ZREM', DUE, 'gone')
 redis.call('SPUBLISH', channel, string.format('h %s %.0f 1\n', meta[1], lease))
 return {'', meta[1], lease, now + lease_ms, start, newest}

@@ -19,5 +19,6 @@ if not meta[4] then
   redis.call('HSET', META, 'host_id', host, 'host_since', string.format('%.0f', now))
 end
 redis.call('ZADD', DUE, now + lease_ms, 'host')
+if not meta[4] then redis.call('ZREM', DUE, 'gone') end
 if not meta[4] then redis.call('SPUBLISH', channel, 'h ' .. meta[1] .. ' ' .. lease .. ' 1\n') end
 return {'', meta[4] and 0 or 1}

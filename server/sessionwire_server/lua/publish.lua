@@ -5,22 +5,31 @@
 -- KEYS: all keys of the session (keys.py).
 -- ARGV: live channel, fresh epoch, tail_max, tail_ttl_s, tail_inline_bytes, live_message_bytes,
 --   log_max_events, log_max_age_ms, number of requests; then per request: catalog ('' unknown),
---   create (1 or 0), number of events; then per event 14 words: flags, id, type, check, head, tail,
---   at_ms, members, last_key, message_key, closes, rewind_to, status, title.
---   flags: d(urable) or p(assing), hole s(equence), p(arent) or -, m(inted) or -, steerable 1, 0 or -.
+--   create (1 or 0), number of events, of words of its terms; then per event 14 words: flags, id,
+--   type, check, head, tail, at_ms, members, last_key, message_key, closes, rewind_to, status, title;
+--   then the terms (prompt_terms.py).
+--   flags: d(urable) or p(assing), hole s(equence), p(arent) or -, m(inted) or -, steerable 1, 0 or -,
+--   mark (prompt_terms.py).
 -- Returns {epoch, received_ms, requests…}; a request is {'', sequence, offset, check, duplicates…},
 --   the place before its first event and for each duplicate {index, durable, sequence, offset,
---   check}; a refused one is {'deleted'}, {'unknown'} or {'catalog', the session's catalog}.
+--   check}; a refused one is {'deleted'}, {'unknown'}, {'catalog', the session's catalog} or
+--   {'stale'}, if its terms do not hold.
 --#include _places.lua
 --#include _rewound.lua
+--#include _receipt.lua
+--#include _command_message.lua
+--#include _prompt_terms.lua
 
 local WORDS = 14
 local EPHEMERAL_IDS, EPHEMERAL_IDS_TTL_S = 10000, 900
 -- A message that pauses for longer than the tail lives must still be known to have begun earlier.
 local OPEN_MESSAGES, OPEN_MESSAGES_TTL_S = 512, 86400
 local LAST_VALUES, LAST_VALUE_BYTES = 512, 262144
+-- As `ledger.py` has it.
+local TOMBSTONES, TOMBSTONE_MS = 1000, 604800000
 
-local META, LOG, TAIL, IDS, EIDS, DELTAS, LAST = unpack(KEYS, 1, 7)
+local META, LOG, TAIL, IDS, EIDS, DELTAS, LAST, PROMPTS, CLOSED, COMMANDS, RECEIPTS = unpack(KEYS, 1, 11)
+local DUE, FINISHED = KEYS[13], KEYS[14]
 local channel, fresh_epoch = ARGV[1], ARGV[2]
 local tail_max, tail_ttl_s, inline_bytes = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local message_bytes = tonumber(ARGV[6])
@@ -37,21 +46,23 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local received = math.max(now, tonumber(meta[7] or 0))
 
--- Which requests are taken, and what has to be looked up for them.
+-- What has to be looked up for the requests.
 local requests, lookups, keys_of_messages = {}, {}, {}
-local has_last_values, has_rewinds = false, false
-local at, exists = 10, stored_epoch
+local has_last_values, has_rewinds, has_terms = false, false, false
+local at = 10
 for r = 1, tonumber(ARGV[9]) do
-  local wanted, create, count = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2])
-  local request = {first = at + 3, count = count}
-  if deleted then request.refused = {'deleted'}
-  elseif not exists and create ~= '1' then request.refused = {'unknown'}
-  elseif wanted ~= '' and catalog ~= '' and wanted ~= catalog then
-    request.refused = {'catalog', catalog}
-  else
-    exists = true
-    if catalog == '' then catalog = wanted end
-    for e = request.first, request.first + (count - 1) * WORDS, WORDS do
+  local request = {
+    wanted = ARGV[at], create = ARGV[at + 1], count = tonumber(ARGV[at + 2]), first = at + 4,
+  }
+  local terms_words = tonumber(ARGV[at + 3])
+  at = request.first + request.count * WORDS
+  if terms_words > 0 then
+    request.terms = terms_at(at)
+    has_terms = true
+    at = at + terms_words
+  end
+  if not deleted then
+    for e = request.first, request.first + (request.count - 1) * WORDS, WORDS do
       if string.sub(ARGV[e], 3, 3) ~= 'm' then lookups[#lookups + 1] = ARGV[e + 1] end
       if ARGV[e + 11] ~= '' then
         lookups[#lookups + 1] = ARGV[e + 11]
@@ -66,8 +77,11 @@ for r = 1, tonumber(ARGV[9]) do
     end
   end
   requests[r] = request
-  at = at + 3 + count * WORDS
 end
+local counts = has_terms and redis.call('HMGET', META, 'prompts_version', 'open_prompts',
+  'command_n') or {}
+local version, open_prompts = tonumber(counts[1] or 0), tonumber(counts[2] or 0)
+local command_n = tonumber(counts[3] or 0)
 
 -- Runs a command that takes many members and answers each; returns the answers by member.
 local function answers(command, key, members)
@@ -98,6 +112,8 @@ if sequence > 0 and not log_is_empty
 end
 local ranges = rewound_ranges(stored_epoch and meta[9] or '')
 
+local stored_sequence = sequence
+
 -- Where an id was stored by an earlier call: {durable, sequence, offset, check}, or nil.
 local function known(id, its_check)
   local score = durable_ids[id]
@@ -113,7 +129,7 @@ local function known(id, its_check)
   score = ephemeral_ids[id]
   if score then
     local its_sequence
-    its_sequence, its_check = at_offset(LOG, TAIL, score, sequence)
+    its_sequence, its_check = at_offset(LOG, TAIL, score, stored_sequence)
     return {0, its_sequence, score, its_check}
   end
 end
@@ -163,19 +179,91 @@ local function rewind(target_id)
   end
 end
 
+-- Why a request is not taken, nil if it is.
+local exists, prompts_changed = stored_epoch, false
+
+local function is_stale(request)
+  local terms = request.terms
+  if not terms then return false end
+  if prompts_changed then return true end
+  if terms.quiet then
+    if open_prompts > 0 then return true end
+    for i = 1, stored_epoch and #terms.quiet or 0 do
+      if redis.call('HEXISTS', CLOSED, terms.quiet[i]) == 1 then return true end
+    end
+    return false
+  end
+  if terms.epoch ~= (stored_epoch or '') or terms.version ~= version then return true end
+  if terms.before > 0 and now >= terms.before then return true end
+  if terms.flag == 'g' then
+    local gone = redis.call('ZSCORE', DUE, 'gone')
+    if not gone or tonumber(gone) > now then return true end
+  end
+  -- Records that are lost are mended before anything is decided without them.
+  if stored_epoch and terms.flag ~= 'r' and redis.call('HLEN', PROMPTS) ~= open_prompts then
+    return true
+  end
+  for e = request.first, request.first + (request.count - 1) * WORDS, WORDS do
+    local mark, id = string.sub(ARGV[e], 5, 5), ARGV[e + 1]
+    if mark == 'n' or mark == 'k' or mark == 's' then
+      local is_known = (seen[id] or known(id, ARGV[e + 3])) ~= nil
+      if is_known ~= (mark == 'k') then return true end
+    end
+  end
+  return false
+end
+
+local function refusal(request)
+  if deleted then return {'deleted'} end
+  if not exists and request.create ~= '1' then return {'unknown'} end
+  if request.wanted ~= '' and catalog ~= '' and request.wanted ~= catalog then
+    return {'catalog', catalog}
+  end
+  if is_stale(request) then return {'stale'} end
+end
+
+-- What says the same as an event that is stored nowhere: {durable, sequence, offset, check}.
+local function said_at(places, word)
+  local its_offset = tonumber(string.match(placed(places, word), '^%d+'))
+  for i = #events, 1, -1 do
+    local event = events[i]
+    if event.offset == its_offset then
+      return {event.durable and 1 or 0, event.sequence, event.offset, event.check}
+    end
+  end
+  local its_sequence, its_check = at_offset(LOG, TAIL, its_offset, stored_sequence)
+  local entry = log_entry(LOG, its_sequence)
+  local _, entry_offset
+  if entry then _, entry_offset = numbers(entry[1]) end
+  return {entry_offset == its_offset and 1 or 0, its_sequence, its_offset, its_check}
+end
+
+local decided = {}
 for r = 1, #requests do
   local request = requests[r]
-  if request.refused then
-    reply[#reply + 1] = request.refused
+  local refused = refusal(request)
+  if refused then
+    reply[#reply + 1] = refused
   else
+    exists = true
+    if catalog == '' then catalog = request.wanted end
     local verdict = {'', sequence, offset, check}
+    local terms = request.terms
+    if terms and terms.writes then
+      decided[#decided + 1] = request
+      request.places, request.events = {}, {}
+      if #terms.writes > 0 or #terms.due > 0 or terms.flag == 'r' then prompts_changed = true end
+    end
     for index = 1, request.count do
       local e = request.first + (index - 1) * WORDS
       local flags, id = ARGV[e], ARGV[e + 1]
-      local earlier = seen[id] or known(id, ARGV[e + 3])
+      local mark = string.sub(flags, 5, 5)
+      local earlier = mark == 's' and said_at(request.places, terms.suppressed[index])
+        or seen[id] or known(id, ARGV[e + 3])
       if earlier then
-        seen[id] = earlier
+        if mark ~= 's' then seen[id] = earlier end
         verdict[#verdict + 1] = {index, unpack(earlier)}
+        if request.places then request.places[index] = {earlier[3], earlier[2]} end
       else
         local durable = string.sub(flags, 1, 1) == 'd'
         offset = offset + 1
@@ -187,9 +275,13 @@ for r = 1, #requests do
         }
         events[#events + 1] = event
         seen[id] = {durable and 1 or 0, sequence, offset, check}
+        if request.places then
+          request.places[index], request.events[index] = {offset, sequence}, event
+        end
         if event.message ~= '' then open_message(event.message) end
         if durable then
-          last_id = id
+          -- The hub's own closers hang on the chain and are no part of it.
+          if mark ~= 'h' then last_id = id end
           if ARGV[e + 11] ~= '' then rewind(ARGV[e + 11]) end
         end
         if ARGV[e + 10] ~= '' then end_messages(ARGV[e + 10]) end
@@ -204,7 +296,7 @@ for r = 1, #requests do
   end
 end
 
-if #events == 0 then return reply end
+if #events == 0 and not prompts_changed then return reply end
 
 local new_last_values = {}
 for key, event in pairs(last_values) do
@@ -221,16 +313,36 @@ end
 --#include _append.lua
 --#include _live_message.lua
 --#include _retention.lua
+--#include _prompts.lua
+--#include _send.lua
 
 if not stored_epoch then redis.call('UNLINK', unpack(KEYS, 2)) end
 
 local received_text = string.format('%.0f', received)
-local changes = {
-  'v', 1, 'epoch', epoch, 'offset', offset, 'sequence', sequence, 'last_id', last_id,
-  'check', check, 'catalog', catalog, 'received_ms', received, 'updated_ms', received,
-}
+local changes = {'v', 1, 'epoch', epoch}
 local function change(name, value)
   changes[#changes + 1], changes[#changes + 2] = name, value
+end
+if #events > 0 then
+  change('offset', offset)
+  change('sequence', sequence)
+  change('last_id', last_id)
+  change('check', check)
+  change('catalog', catalog)
+  change('received_ms', received)
+  change('updated_ms', received)
+end
+local commands = 0
+if prompts_changed then
+  version = version + 1
+  change('prompts_version', version)
+  for i = 1, #decided do
+    local terms = decided[i].terms
+    if terms.flag == 'r' then open_prompts = redis.call('HLEN', PROMPTS) end
+    open_prompts, commands = open_prompts + opened_by(terms.writes), commands + #terms.commands
+  end
+  change('open_prompts', open_prompts)
+  if commands > 0 then change('command_n', command_n + commands) end
 end
 local first_ms = tonumber(meta[8] or received)
 if log_is_empty and sequence > sequence_before then change('first_ms', received) end
@@ -245,7 +357,7 @@ if steerable then change('steerable', steerable) end
 if rewinds then change('rewound', rewound_text(ranges, first_sequence)) end
 -- The tail's end is put off seldom enough to cost nothing.
 local since = now - tonumber(meta[12] or 0)
-local expires = since < 0 or since >= math.min(5000, tail_ttl_s * 100)
+local expires = #events > 0 and (since < 0 or since >= math.min(5000, tail_ttl_s * 100))
 if expires then change('expiry_ms', now) end
 redis.call('HSET', META, unpack(changes))
 if meta[11] then
@@ -289,9 +401,51 @@ for key, event in pairs(new_last_values) do
   end
 end
 
-retain(META, LOG, IDS, sequence, sequence - first_sequence + 1, first_ms, received, max_events,
-  max_age_ms, 16)
+if #events > 0 then
+  retain(META, LOG, IDS, sequence, sequence - first_sequence + 1, first_ms, received, max_events,
+    max_age_ms, 16)
+end
 
-redis.call('SPUBLISH', channel, live_message(epoch, first_offset, sequence_before, check_before,
-  received_text, events, message_bytes))
+local written, sent = {}, {}
+if prompts_changed then
+  local keys = {
+    log = LOG, prompts = PROMPTS, closed = CLOSED, openers = KEYS[15], asking = KEYS[16],
+    secrets = KEYS[17], closed_at = KEYS[18],
+  }
+  for d = 1, #decided do
+    local request = decided[d]
+    local terms = request.terms
+    for _, i in ipairs(terms.writes) do
+      write_prompt(keys, i, request.places, request.events)
+      written[#written + 1] = i
+    end
+    for _, i in ipairs(terms.due) do
+      if ARGV[i + 1] == '' then redis.call('ZREM', DUE, ARGV[i])
+      else redis.call('ZADD', DUE, ARGV[i + 1], ARGV[i]) end
+    end
+    for _, i in ipairs(terms.commands) do
+      command_n = command_n + 1
+      local id = ARGV[i]
+      -- Nobody else's command may stand in an answer's way.
+      local other = redis.call('HGET', RECEIPTS, id)
+      if other then
+        redis.call('XDEL', COMMANDS, string.format('%.0f-0', receipt_of(other).n))
+        redis.call('ZREM', FINISHED, id)
+      end
+      sent[#sent + 1] = {id, send(COMMANDS, RECEIPTS, DUE, FINISHED, command_n, id, ARGV[i + 1],
+        ARGV[i + 2], ARGV[i + 3], tonumber(ARGV[i + 4]), now)}
+    end
+  end
+  forget_prompts(keys, now, TOMBSTONE_MS, TOMBSTONES)
+end
+
+if #events > 0 then
+  redis.call('SPUBLISH', channel, live_message(epoch, first_offset, sequence_before, check_before,
+    received_text, events, message_bytes))
+end
+if #written > 0 then
+  redis.call('SPUBLISH', channel, prompt_message(epoch, version, open_prompts, written,
+    message_bytes))
+end
+if #sent > 0 then redis.call('SPUBLISH', channel, command_message(epoch, sent)) end
 return reply

@@ -6,12 +6,14 @@
 -- Returns 1 if the session is retired or gone, 0 if it is not idle.
 
 local META, PROMPTS, COMMANDS = KEYS[1], KEYS[8], KEYS[10]
-local meta = redis.call('HMGET', META, 'epoch', 'updated_ms', 'deleted', 'retired', 'host_id')
+local meta = redis.call('HMGET', META, 'epoch', 'updated_ms', 'deleted', 'retired', 'host_id',
+  'open_prompts')
 if not meta[1] or meta[3] or meta[4] then return 1 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if tonumber(meta[2]) > now - tonumber(ARGV[1]) then return 0 end
-if meta[5] or redis.call('EXISTS', PROMPTS, COMMANDS) > 0 then return 0 end
+if meta[5] or tonumber(meta[6] or 0) > 0 then return 0 end
+if redis.call('EXISTS', PROMPTS, COMMANDS) > 0 then return 0 end
 
 -- WRITES
 redis.call('UNLINK', unpack(KEYS, 2))

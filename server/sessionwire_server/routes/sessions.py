@@ -33,7 +33,12 @@ async def create(request: Request) -> Response:
     wanted, given = await read_model_and_bytes(request, CreateSession)
     sid = _minted(principal) if wanted.id is None else checked_session_id(wanted.id)
     principal.require("publish", sid)
-    fields = SessionFields(catalog=wanted.catalog or "", title=wanted.title, given=given)
+    fields = SessionFields(
+        catalog=wanted.catalog or "",
+        title=wanted.title,
+        given=given,
+        completion=wanted.completion or "",
+    )
     session, made = await desk.hub.store.create_session(sid, fields)
     headers = {"Location": f"/v1/sessions/{sid}"}
     (shown,) = await _shown(desk, [session])
