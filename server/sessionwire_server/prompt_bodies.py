@@ -21,6 +21,7 @@ from sessionwire_schemas.prompt_transitions import MAX_LEASE_MS
 from sessionwire_server.api_keys import Principal
 from sessionwire_server.errors import HubError
 from sessionwire_server.prompt_kept import Said
+from sessionwire_server.prompt_refusals import invalid_answer
 
 __all__ = [
     "AnswerPrompt",
@@ -65,10 +66,8 @@ class AnswerPrompt(_Body):
         """
         beyond = next(_beyond(self.answer, ()), None)
         if beyond is not None:
-            place = pointer(*beyond)
-            fault = {"pointer": place, "message": "a number out of range"}
-            detail = f"{place or 'answer'}: {fault['message']}"
-            raise HubError(422, "invalid_answer", detail, faults=[fault])
+            fault = {"pointer": pointer(*beyond), "message": "a number out of range"}
+            raise invalid_answer(request_id, [fault])
         return Said(
             request_id=request_id,
             answer=self.answer,

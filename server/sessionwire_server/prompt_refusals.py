@@ -9,7 +9,7 @@ from sessionwire_schemas.prompt import Prompt
 from sessionwire_schemas.prompt_transitions import Refusal, RefusalCode
 from sessionwire_server.errors import HubError
 from sessionwire_server.minting import rfc3339
-from sessionwire_server.prompt_view import answerer_members
+from sessionwire_server.prompt_view import answerer_members, shown_answer
 
 __all__ = ["invalid_answer", "prompt_not_found", "refused"]
 
@@ -50,7 +50,7 @@ def _members(code: RefusalCode, prompt: Prompt, now_ms: int) -> dict[str, Any]:
         return {
             "answered_by": None if by is None else answerer_members(by),
             "answered_at": None if at_ms is None else rfc3339(at_ms),
-            "answer": prompt.answer,
+            "answer": shown_answer(prompt),
         }
     holder = prompt.holder(now_ms)
     if code == "prompt_claimed" and holder is not None:

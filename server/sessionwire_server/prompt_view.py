@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
-from sessionwire_schemas.prompt import Answerer, Prompt
+from sessionwire_schemas.prompt import REDACTED, Answerer, Prompt
 from sessionwire_server.minting import rfc3339
 from sessionwire_server.prompt_kept import Kept
 
-__all__ = ["answerer_members", "prompt_members"]
+__all__ = ["answerer_members", "prompt_members", "shown_answer"]
 
 
 def answerer_members(by: Answerer) -> dict[str, Any]:
@@ -23,6 +23,11 @@ def answerer_members(by: Answerer) -> dict[str, Any]:
         return {"host": True}
     via = {"via": by.via} if by.via else {}
     return {"name": by.name or None, "human": by.human, **via}
+
+
+def shown_answer(prompt: Prompt) -> Any:
+    """Give the answer as it is shown, in types that JSON knows."""
+    return dict(REDACTED) if prompt.answer is REDACTED else prompt.answer
 
 
 def prompt_members(
@@ -48,7 +53,7 @@ def prompt_members(
         "opened_at": rfc3339(prompt.opened_ms),
         "expires_at": _time(prompt.expires_ms),
         "claim": None if claim is None else {"by": claim.by, "expires_at": rfc3339(claim.until_ms)},
-        "answer": prompt.answer,
+        "answer": shown_answer(prompt),
         "answered_by": None if by is None else answerer_members(by),
         "answered_at": _time(prompt.answered_ms),
         "unattended": unattended if prompt.state == "pending" else None,
