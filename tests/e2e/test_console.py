@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import anyio
 import httpx2
 import pytest
 from playwright.async_api import Browser, Page, ViewportSize, expect
@@ -132,10 +133,10 @@ async def test_text_grows_while_it_is_written_and_the_whole_message_replaces_it(
         for word in ("Hello", " wide", " world"):
             delta = _event("assistant.message_delta", messageId="m1", deltaContent=word)
             await _publish(hub, sid, delta)
-        await expect(page.locator(".part .text")).to_have_text("Hello wide world")
+        await expect(page.locator(".row.open .text")).to_have_text("Hello wide world")
         whole = _event("assistant.message", messageId="m1", content="Hello, wide world.")
         await _publish(hub, sid, whole)
-        await expect(page.locator(".part")).to_have_count(0)
+        await expect(page.locator(".row.open")).to_have_count(0)
         await expect(page.locator(".message .text").last).to_have_text("Hello, wide world.")
 
 
@@ -147,7 +148,7 @@ async def test_a_late_joiner_sees_the_text_so_far(
         await _publish(hub, sid, delta)
     async with _page(browser) as page:
         await _open(page, hub, sid)
-        await expect(page.locator(".part .text")).to_have_text("So far so good")
+        await expect(page.locator(".row.open .text")).to_have_text("So far so good")
 
 
 async def test_markup_in_an_event_is_shown_as_text(
@@ -166,9 +167,9 @@ async def test_markup_in_an_event_is_shown_as_text(
         )
         await expect(page.locator(".message .text")).to_have_text(nasty)
         await expect(page.locator("#session-title")).to_have_text(nasty)
-        await expect(page.locator(".what")).to_have_text(nasty)
-        await page.locator("#events summary").first.click()
-        await expect(page.locator("#events pre")).to_contain_text("onerror")
+        await expect(page.locator("#events .what")).to_have_text(nasty)
+        await page.locator("#events .line").first.click()
+        await expect(page.locator("#inspector pre")).to_contain_text("onerror")
         assert await page.locator("img, script:not([src])").count() == 0
         assert "owned" not in await page.title() or nasty in await page.title()
 
@@ -182,20 +183,25 @@ async def _open_empty(page: Page, hub: HubProcess, sid: str) -> None:
     await _open(page, hub, sid)
 
 
-async def test_earlier_events_are_fetched_when_asked_for(
+async def test_earlier_events_come_when_one_scrolls_to_them(
     browser: Browser, hub: HubProcess, sid: str
 ) -> None:
-    await _publish(hub, sid, *_numbered(1, 250))
+    for first in (1, 251, 501):
+        await _publish(hub, sid, *_numbered(first, first + 249))
     async with _page(browser) as page:
         await _open(page, hub, sid)
-        rows = page.locator("#events .event")
-        await expect(rows).to_have_count(200)
-        await expect(rows.first).to_contain_text("n51")
-        await page.get_by_role("button", name="Show earlier events").click()
-        await expect(rows).to_have_count(250)
-        await expect(rows.first).to_contain_text("n1")
-        await expect(page.locator("#earlier")).to_be_hidden()
-        await expect(rows.last).to_contain_text("n250")
+        rows = page.locator("#events .row")
+        await expect(rows.last).to_contain_text("n750")
+        await expect(page.locator("#newest")).to_be_hidden()
+        first = page.get_by_text("n1", exact=True)
+        with anyio.fail_after(WAIT_MS / 1000):
+            while await first.count() == 0:
+                await page.evaluate("document.getElementById('log').scrollTop = 0")
+                await page.evaluate("new Promise(requestAnimationFrame)")
+        await expect(first).to_be_visible()
+        assert await rows.count() < 80
+        await page.get_by_role("button", name="Newest").click()
+        await expect(rows.last).to_contain_text("n750")
 
 
 async def test_it_says_that_the_hub_is_gone_and_comes_back_without_loss(
@@ -213,7 +219,7 @@ async def test_it_says_that_the_hub_is_gone_and_comes_back_without_loss(
             await _publish(second, sid, *_numbered(3, 4))
             await expect(page.locator("#stream-state")).to_have_text("live")
             await _publish(second, sid, *_numbered(5, 5))
-            await expect(page.locator("#events .event").last).to_contain_text("n5")
+            await expect(page.locator("#events .row").last).to_contain_text("n5")
             shown = await page.locator("#events .what").all_inner_texts()
             # The page goes before the hub does: its streams would keep the hub draining.
             await page.close()
@@ -262,5 +268,5 @@ async def test_a_deleted_session_ends(browser: Browser, hub: HubProcess, sid: st
             base_url=hub.url, headers={"Authorization": f"Bearer {hub.key}"}
         ) as http:
             assert (await http.delete(f"/v1/sessions/{sid}")).status_code == 204
-        await expect(page.locator("#stream-state")).to_have_text("ended")
+        await expect(page.locator("#stream-state")).to_have_text("deleted")
         await expect(page.locator(f'#session-list a[data-id="{sid}"]')).to_have_count(0)

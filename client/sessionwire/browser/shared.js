@@ -32,10 +32,11 @@ export class SharedConnection {
         else this.#followers.get(data.n)?.take(data);
       };
     });
+    this.port.postMessage({ hub: hub.url, transport, token: hub.options.token, renewable: hub.renewable });
     // The worker cannot see a tab go: it waits for the tab's lock, which goes with it.
     const lock = `sessionwire tab ${crypto.randomUUID()}`;
     void navigator.locks.request(lock, () => {
-      this.port.postMessage({ hub: hub.url, transport, token: hub.options.token, renewable: hub.renewable, lock });
+      this.port.postMessage({ lock });
       return new Promise(() => {});
     });
     globalThis.addEventListener("pageshow", ({ persisted }) => {

@@ -143,11 +143,12 @@ function take(port, told) {
     const given = told.token ? { token: told.token } : told.renewable ? { ticket } : {};
     feeds ??= new Feeds(new Hub(told.hub, given), told.transport);
     ports.add(port);
+    port.postMessage({ hello: true });
+  } else if (told.lock) {
     void navigator.locks.request(told.lock, () => {
       ports.delete(port);
       leave(port);
     });
-    port.postMessage({ hello: true });
   } else if (told.ticket) tickets.get(told.ticket)?.(told.value);
   else if (told.close) leave(port, told.n);
   else if (told.open && feeds) {

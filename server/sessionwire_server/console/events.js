@@ -1,43 +1,7 @@
 /**
- * What a session event says to a person: which are messages, which are parts of one still being
- * written, and one line for everything else. Both catalogs; knows nothing of the page.
+ * What a session event says to a person: which are messages, and one line for everything else. Both
+ * catalogs; knows nothing of the page.
  */
-
-/** Delta types: the name of the message they belong to, and their text (protocol.md §3.5). */
-const DELTAS = {
-  "assistant.message_delta": (d) => part("message", d.messageId, d.deltaContent),
-  "assistant.reasoning_delta": (d) => part("thinking", d.reasoningId, d.deltaContent),
-  "assistant.tool_call_delta": (d) => part("tool call", d.toolCallId, d.inputDelta, d.toolName),
-  "tool.execution_partial_result": (d) => part("tool output", d.toolCallId, d.partialOutput),
-  "output.message.delta": (d) => part("message", d.message_id, d.delta, "", d.accumulated),
-  "reason.thinking.delta": (d) => part("thinking", d.turn_id, d.delta, "", d.accumulated),
-  "tool.output.delta": (d) => part("tool output", d.tool_call_id, d.delta, d.tool_name),
-  "voice.input_transcript.delta": (d) => part("caller", `${d.voice_connection_id}|${d.item_id}`, d.delta, "", d.accumulated),
-  "voice.output_transcript.delta": (d) => part("voice", `${d.voice_connection_id}|${d.response_id}`, d.delta, "", d.accumulated),
-};
-
-/** Durable types that replace what was being written: the keys they end. */
-const CLOSERS = {
-  "assistant.message": (d) => [
-    key("message", d.messageId),
-    ...(d.toolRequests ?? []).map((each) => key("tool call", each.toolCallId)),
-  ],
-  "assistant.reasoning": (d) => [key("thinking", d.reasoningId)],
-  "tool.execution_start": (d) => [key("tool call", d.toolCallId)],
-  "tool.execution_complete": (d) => [key("tool output", d.toolCallId), key("tool call", d.toolCallId)],
-  "output.message.completed": (d) => [key("message", d.message?.id)],
-  "output.message.replaced": (d) => [key("message", d.message_id)],
-  "reason.thinking.completed": (d, c) => [key("thinking", d.turn_id ?? c.turn_id)],
-  "reason.completed": (d, c) => [key("thinking", d.turn_id ?? c.turn_id)],
-  "tool.completed": (d) => [key("tool output", d.tool_call_id)],
-  "voice.input_transcript.completed": (d) => [key("caller", `${d.voice_connection_id}|${d.item_id}`)],
-  "voice.output_transcript.completed": (d) => [key("voice", `${d.voice_connection_id}|${d.response_id}`)],
-};
-
-const END_ALL = new Set([
-  "session.idle", "abort", "session.shutdown", "session.snapshot_rewind", "session.idled",
-  "turn.completed", "turn.failed", "turn.cancelled", "turn.sealed",
-]);
 
 const SAYERS = {
   "user.message": "User",
@@ -45,29 +9,12 @@ const SAYERS = {
   "assistant.message": "Agent",
   "output.message.completed": "Agent",
   "conversation.message": "Agent",
+  "voice.input_transcript.completed": "Caller",
+  "voice.output_transcript.completed": "Agent, spoken",
   "system.message": "System",
 };
 
-function key(kind, id) {
-  return `${kind}|${id}`;
-}
-
-function part(kind, id, text, name = "", whole = undefined) {
-  return { key: key(kind, id), kind, name: name ?? "", text: text ?? "", whole };
-}
-
-const dataOf = (event) => (event.data && typeof event.data === "object" ? event.data : {});
-
-/** The part of a message that an event is, or null: `{key, kind, name, text, whole?}`. */
-export function deltaOf(event) {
-  return DELTAS[event.type]?.(dataOf(event)) ?? null;
-}
-
-/** Keys of the messages that an event replaces; `null` for all of them. */
-export function closedBy(event) {
-  if (END_ALL.has(event.type)) return null;
-  return CLOSERS[event.type]?.(dataOf(event), event.context ?? {}) ?? [];
-}
+export const dataOf = (event) => (event.data && typeof event.data === "object" ? event.data : {});
 
 /** Whether an event is in the log: `sequence` says so, or else the number in its cursor grew. */
 export function isDurable(event, grew) {
@@ -86,11 +33,11 @@ export function messageOf(event) {
   const who = SAYERS[event.type];
   const data = dataOf(event);
   if (!who) return null;
-  const text = data.text ?? textOf(data.message?.content ?? data.content);
-  return text ? { who, text } : null;
+  const text = data.text ?? data.accumulated ?? textOf(data.message?.content ?? data.content);
+  return typeof text === "string" && text.trim() ? { who, text } : null;
 }
 
-function textOf(content) {
+export function textOf(content) {
   if (typeof content === "string") return content;
   if (!Array.isArray(content)) return "";
   return content.map((each) => each?.text).filter((text) => typeof text === "string").join("\n");
@@ -123,12 +70,12 @@ function toolSummary(data) {
   if (!name && !Array.isArray(data.toolRequests) && !Array.isArray(data.tool_calls)) return null;
   if (!name) {
     const calls = data.toolRequests ?? data.tool_calls;
-    return calls.map((each) => each.display_name ?? each.name).filter(Boolean).join(", ") || null;
+    return calls.map((each) => each?.display_name ?? each?.name).filter(Boolean).join(", ") || null;
   }
   const outcome = data.error?.message ?? data.error ?? data.message ?? textOf(data.result);
   const input = call?.arguments ?? data.arguments;
   const detail = typeof outcome === "string" && outcome ? outcome : input ? argumentsOf(input) : "";
-  return detail ? `${name} · ${detail}` : name;
+  return detail ? `${name} · ${detail}` : `${name}`;
 }
 
 function outcomeSummary(data) {
@@ -137,10 +84,14 @@ function outcomeSummary(data) {
   return [data.success ? "succeeded" : "failed", text].filter(Boolean).join(" · ");
 }
 
-function argumentsOf(input) {
-  if (typeof input !== "object") return String(input);
+const MAIN = ["command", "path", "file_path", "filename", "pattern", "query", "url", "description", "prompt", "name"];
+
+/** The part of a tool's arguments that tells most, on one line. */
+export function argumentsOf(input) {
+  if (input === null || typeof input !== "object") return oneLine(input ?? "");
+  for (const name of MAIN) if (typeof input[name] === "string" && input[name]) return oneLine(input[name]);
   const values = Object.values(input);
-  return values.length === 1 && typeof values[0] === "string" ? values[0] : compact(input);
+  return values.length === 1 && typeof values[0] === "string" ? oneLine(values[0]) : oneLine(compact(input));
 }
 
 function requestSummary(data) {
@@ -153,8 +104,8 @@ function requestSummary(data) {
 
 const TELLING = [
   "question", "title", "summary", "intent", "error", "message", "content", "text", "thinking", "reason",
-  "text_preview", "final_answer_preview", "input_content", "newModel", "model_name", "display_name",
-  "agentDisplayName", "hookType", "command", "path", "status", "outcome", "model",
+  "text_preview", "final_answer_preview", "input_content", "newModel", "newMode", "model_name", "display_name",
+  "agentDisplayName", "hookType", "command", "path", "status", "outcome", "model", "turnId", "turn_id",
 ];
 
 function firstText(data) {
@@ -172,7 +123,7 @@ function firstText(data) {
 }
 
 function compact(value) {
-  const text = JSON.stringify(value);
+  const text = JSON.stringify(value) ?? "";
   return text === "{}" ? "" : text;
 }
 
