@@ -6,8 +6,16 @@ from typing import Any, Final, cast
 
 from pydantic import BaseModel
 
-from sessionwire_server.everruns_bodies import SendMessage
+from sessionwire_server.everruns_bodies import (
+    CreateChannelSession,
+    QuestionAnswers,
+    SendMessage,
+    ToolApprovals,
+    ToolResults,
+)
 from sessionwire_server.openapi_parts import (
+    COUNT,
+    FLAG,
     SID,
     TEXT,
     TIME,
@@ -16,6 +24,7 @@ from sessionwire_server.openapi_parts import (
     body,
     object_of,
     operation,
+    query,
     ref,
 )
 
@@ -28,7 +37,22 @@ _KEY: Final[Json] = {
     "schema": {"type": "string", "maxLength": 256},
 }
 
+_END_USER: Final[Json] = {
+    "name": "End-User",
+    "in": "header",
+    "description": "The caller's user for whom it asks; only sessions of that user are there.",
+    "schema": {"type": "string", "maxLength": 256},
+}
+_CHANNEL: Final[Json] = {
+    "name": "channel",
+    "in": "path",
+    "required": True,
+    "description": "The channel.",
+    "schema": {"type": "string", "pattern": "^[A-Za-z0-9_.:-]{1,128}$"},
+}
+
 _ANY: Final[Json] = {"type": "object", "additionalProperties": True}
+_LIST: Final[Json] = {"type": "array", "items": _ANY}
 
 
 def _inlined(model: type[BaseModel]) -> Json:
@@ -49,8 +73,45 @@ def _inlined(model: type[BaseModel]) -> Json:
     return cast("Json", resolved(schema))
 
 
+def _channel_session() -> Json:
+    words = ["started", "active", "idle", "waitingforinput", "failed"]
+    return object_of(
+        "id status created_at updated_at",
+        {
+            "id": TEXT,
+            "title": TEXT,
+            "status": {"enum": words},
+            "last_turn_status": {"enum": ["completed", "failed", "cancelled"]},
+            "created_at": TIME,
+            "updated_at": TIME,
+            "pending_questions": _LIST,
+            "pending_approvals": _LIST,
+        },
+    )
+
+
 EVERRUNS_SCHEMAS: Final[Json] = {
     "SendMessage": _inlined(SendMessage),
+    "ToolResults": _inlined(ToolResults),
+    "QuestionAnswers": _inlined(QuestionAnswers),
+    "ToolApprovals": _inlined(ToolApprovals),
+    "CreateChannelSession": _inlined(CreateChannelSession),
+    "ChannelSession": _channel_session(),
+    "ChannelSessions": object_of(
+        "data",
+        {"data": {"type": "array", "items": ref("ChannelSession")}, "next_page_token": TEXT},
+    ),
+    "Card": object_of(
+        "name streaming input auth links",
+        {"name": TEXT, "streaming": FLAG, "input": _ANY, "auth": _LIST, "links": _ANY},
+    ),
+    "ChannelEvents": object_of("data", {"data": {"type": "array", "items": ref("Event")}}),
+    "ResultsTaken": object_of("accepted status", {"accepted": COUNT, "status": TEXT}),
+    "QuestionsTaken": object_of(
+        "status answered_by session_status",
+        {"status": TEXT, "answered_by": {"const": "user"}, "session_status": TEXT},
+    ),
+    "ApprovalsTaken": object_of("resolved status", {"resolved": _LIST, "status": TEXT}),
     "Message": object_of(
         "id role content created_at",
         {
@@ -73,27 +134,46 @@ EVERRUNS_SCHEMAS: Final[Json] = {
 
 def everruns_paths() -> Json:
     """Spell them."""
-    return _talk_paths("/v1/sessions/{sid}", "", SID)
+    session, channel = "/v1/sessions/{sid}", "/v1/channels/{channel}"
+    ours = f"{channel}/sessions/{{sid}}"
+    return {
+        **_talk_paths(session, "", SID),
+        **_answer_paths(session, "", SID),
+        f"{session}/tool-results": {
+            "parameters": [SID],
+            "post": operation(
+                "submitToolResults",
+                "Answer calls of the client's own tools, all of them or none.",
+                {"200": answer("Taken.", ref("ResultsTaken"))},
+                body=body(ref("ToolResults")),
+            ),
+        },
+        **_channel_paths(channel, ours),
+        **_talk_paths(ours, "InChannel", _CHANNEL, SID, _END_USER),
+        **_answer_paths(ours, "InChannel", _CHANNEL, SID, _END_USER),
+    }
 
 
 def _talk_paths(base: str, under: str, *parameters: Json) -> Json:
     """Spell the verbs with which somebody talks to the host; `under` ends their ids."""
+    messages: Json = {
+        "parameters": list(parameters),
+        "post": operation(
+            f"sendMessage{under}",
+            "Send a message: it begins a turn, or steers the one that runs.",
+            {"201": answer("The message.", ref("Message"))},
+            parameters=(_KEY,),
+            body=body(ref("SendMessage")),
+        ),
+    }
+    if not under:
+        messages["get"] = operation(
+            "listMessages",
+            "List what was said, the oldest first.",
+            {"200": answer("The messages.", ref("MessageList"))},
+        )
     return {
-        f"{base}/messages": {
-            "parameters": list(parameters),
-            "get": operation(
-                f"listMessages{under}",
-                "List what was said, the oldest first.",
-                {"200": answer("The messages.", ref("MessageList"))},
-            ),
-            "post": operation(
-                f"sendMessage{under}",
-                "Send a message: it begins a turn, or steers the one that runs.",
-                {"201": answer("The message.", ref("Message"))},
-                parameters=(_KEY,),
-                body=body(ref("SendMessage")),
-            ),
-        },
+        f"{base}/messages": messages,
         f"{base}/cancel": {
             "parameters": list(parameters),
             "post": operation(
@@ -103,3 +183,90 @@ def _talk_paths(base: str, under: str, *parameters: Json) -> Json:
             ),
         },
     }
+
+
+def _answer_paths(base: str, under: str, *parameters: Json) -> Json:
+    """Spell the verbs with which a person answers."""
+    return {
+        f"{base}/question-answers": {
+            "parameters": list(parameters),
+            "post": operation(
+                f"answerQuestions{under}",
+                "Answer a set of questions, or decline it.",
+                {"200": answer("Taken.", ref("QuestionsTaken"))},
+                body=body(ref("QuestionAnswers")),
+            ),
+        },
+        f"{base}/tool-approvals": {
+            "parameters": list(parameters),
+            "post": operation(
+                f"approveTools{under}",
+                "Decide about calls that were held back, all of them or none.",
+                {"200": answer("Decided.", ref("ApprovalsTaken"))},
+                body=body(ref("ToolApprovals")),
+            ),
+        },
+    }
+
+
+def _channel_paths(channel: str, ours: str) -> Json:
+    shown = ref("ChannelSession")
+    page = (
+        query("limit", "Most sessions of the page.", _up_to(200, 50)),
+        query("page_token", "`next_page_token` of the page before."),
+    )
+    after = query("after_sequence", "Begin after this sequence.", COUNT)
+    return {
+        channel: {
+            "parameters": [_CHANNEL],
+            "get": operation(
+                "showCard", "What a caller needs to know.", {"200": answer("It.", ref("Card"))}
+            ),
+        },
+        f"{channel}/sessions": {
+            "parameters": [_CHANNEL, _END_USER],
+            "get": operation(
+                "listSessionsInChannel",
+                "List the channel's sessions, the newest activity first.",
+                {"200": answer("A page.", ref("ChannelSessions"))},
+                parameters=page,
+            ),
+            "post": operation(
+                "createSessionInChannel",
+                "Begin a session.",
+                {"201": answer("It.", shown)},
+                parameters=(_KEY,),
+                body=body(ref("CreateChannelSession"), required=False),
+            ),
+        },
+        ours: {
+            "parameters": [_CHANNEL, SID, _END_USER],
+            "get": operation(
+                "getSessionInChannel",
+                "Show a session, and what it waits on from a person.",
+                {"200": answer("It.", shown)},
+            ),
+        },
+        f"{ours}/events": {
+            "parameters": [_CHANNEL, SID, _END_USER],
+            "get": operation(
+                "listEventsInChannel",
+                "List durable events, the oldest first; an empty page is the end.",
+                {"200": answer("A page.", ref("ChannelEvents"))},
+                parameters=(after, query("limit", "Most events.", _up_to(500, 100))),
+            ),
+        },
+        f"{ours}/sse": {
+            "parameters": [_CHANNEL, SID, _END_USER],
+            "get": operation(
+                "streamEventsInChannel",
+                "Follow a session.",
+                {"200": answer("An event stream.", TEXT, "text/event-stream")},
+                parameters=(query("since_id", "Begin after this event id or cursor."), after),
+            ),
+        },
+    }
+
+
+def _up_to(most: int, default: int) -> Json:
+    return {"type": "integer", "minimum": 1, "maximum": most, "default": default}

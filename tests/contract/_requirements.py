@@ -239,6 +239,8 @@ REQUIREMENTS: dict[str, Requirement] = {
         "Clients",
         {
             "everruns-sdk": "everruns-sdk streams, resumes and lists unmodified.",
+            "everruns-sdk-agent": "everruns-sdk's AgentClient calls an agent through the hub.",
+            "everruns-sdk-verbs": "everruns-sdk's Everruns client steers and answers a session.",
             "httpx-sse": "httpx-sse reads the stream.",
             "node-eventsource": "WHATWG EventSource reads, reconnects and stops.",
             "curl": "curl shows the headers and the framing.",

@@ -261,7 +261,9 @@ def test_every_schema_and_reference_of_the_document_is_good() -> None:
     for path, operation in _operations(whole["paths"]):
         names = [(p["in"], p["name"]) for p in operation.get("parameters", ())]
         assert len(names) == len(set(names)), path
-        assert ("{sid}" in path) == bool(whole["paths"][path].get("parameters"))
+        shared = whole["paths"][path].get("parameters", ())
+        of_path = {p["name"] for p in shared if p["in"] == "path"}
+        assert of_path == set(re.findall(r"\{(\w+)\}", path)), path
 
 
 async def test_answers_are_what_the_document_says(client: httpx2.AsyncClient, sid: str) -> None:
