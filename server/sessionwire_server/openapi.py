@@ -24,6 +24,7 @@ from sessionwire_server.openapi_parts import (
     query,
     ref,
 )
+from sessionwire_server.openapi_prompts import PROMPT_SCHEMAS, prompt_paths
 from sessionwire_server.openapi_schemas import SCHEMAS
 
 __all__ = ["document"]
@@ -347,11 +348,12 @@ def document() -> Json:
             **_session_paths(),
             **_event_paths(),
             **_command_paths(),
+            **prompt_paths(),
             **everruns_paths(),
             **_other_paths(),
         },
         "components": {
-            "schemas": {**SCHEMAS, **EVERRUNS_SCHEMAS},
+            "schemas": {**SCHEMAS, **PROMPT_SCHEMAS, **EVERRUNS_SCHEMAS},
             "responses": {
                 "Problem": answer("An error.", ref("Problem"), "application/problem+json")
             },

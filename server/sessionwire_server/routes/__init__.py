@@ -11,6 +11,7 @@ from sessionwire_server.routes import (
     entrance,
     events,
     health,
+    prompts,
     sessions,
     sessions_sse,
     sse,
@@ -45,6 +46,13 @@ def route_table() -> list[BaseRoute]:
         resource("/v1/sessions/{sid}/commands/sse", get=commands.host_stream),
         resource("/v1/sessions/{sid}/commands/{cid}", get=commands.show),
         resource("/v1/sessions/{sid}/commands/{cid}/ack", post=commands.acknowledge),
+        resource("/v1/prompts", get=prompts.everywhere),
+        resource("/v1/sessions/{sid}/prompts", get=prompts.list_all),
+        resource("/v1/sessions/{sid}/prompts/{rid}", get=prompts.show),
+        resource("/v1/sessions/{sid}/prompts/{rid}/answer", post=prompts.answer),
+        resource(
+            "/v1/sessions/{sid}/prompts/{rid}/claim", post=prompts.claim, delete=prompts.release
+        ),
         WebSocketRoute("/v1/ws", ws.websocket),
         resource("/v1/ws", get=ws.upgrade),
         *everruns_routes(),
