@@ -34,7 +34,7 @@ export function messageOf(event) {
   const data = dataOf(event);
   if (!who) return null;
   const text = data.text ?? data.accumulated ?? textOf(data.message?.content ?? data.content);
-  return typeof text === "string" && text.trim() ? { who, text } : null;
+  return typeof text === "string" && /\S/.test(text) ? { who, text } : null;
 }
 
 export function textOf(content) {

@@ -2,7 +2,7 @@
  * Events put together as a person reads them: a tool's start and end are one item, a question and
  * its answer too, a sub-agent's events belong to it. Pure; both catalogs (protocol.md §8.1).
  *
- * An item: `{key, version, kind, type, event, time, agentId, tone, …}` with `kind` one of `message`,
+ * An item: `{key, version, kind, event, also, agentId, type, time, tone, …}` with `kind` one of `message`,
  * `reasoning`, `tool`, `agent`, `ask`, `marker`, `event`, `open`. `version` grows when it changes.
  */
 
@@ -80,6 +80,42 @@ function counted(count, noun) {
   return typeof count === "number" ? `${count} ${noun}${count === 1 ? "" : "s"}` : "";
 }
 
+/** What is costly to say is said when a row is made: most items of a window never are. */
+class Item {
+  version = 0;
+  also = [];
+
+  constructor(event, kind, key, members) {
+    this.event = event;
+    this.kind = kind;
+    this.key = key;
+    this.agentId = event?.agentId ?? "";
+    Object.assign(this, members);
+  }
+
+  get type() {
+    return this.event?.type ?? "";
+  }
+
+  get time() {
+    return this.event ? timeOf(this.event) : null;
+  }
+
+  get tone() {
+    return this.hue ?? toneOf(this.event);
+  }
+
+  get what() {
+    return this.said ?? summaryOf(this.event);
+  }
+
+  /** How long it took, in milliseconds. */
+  get ms() {
+    if (this.took !== undefined) return this.took;
+    return this.begun && this.ended ? timeOf(this.ended) - timeOf(this.begun) : undefined;
+  }
+}
+
 export class Fold {
   /** In order. */
   items = [];
@@ -119,7 +155,7 @@ export class Fold {
     if (type.startsWith("subagent.")) return this.#agent(event, data);
     if (type === "task.created" || type === "task.updated") return this.#task(event, data.task ?? {});
     const thought = thoughtOf(event, data);
-    if (thought) return this.#push(event, "reasoning", { text: thought, tone: "agent" });
+    if (thought) return this.#push(event, "reasoning", { text: thought, hue: "agent" });
     const message = type === "system.message" && !this.#every ? null : messageOf(event);
     if (message) return this.#push(event, "message", message);
     if (MARKERS[type]) return this.#marker(event, MARKERS[type](data));
@@ -127,34 +163,23 @@ export class Fold {
       return this.#push(event, "message", { who: "Agent, replaced by a guardrail", text: `${data.replacement ?? ""}` });
     }
     if (!this.#every && isQuiet(event, data)) return;
-    this.#push(event, "event", { what: summaryOf(event) });
+    this.#push(event, "event", {});
   }
 
   /** A line of the console's own. */
   note(key, text, detail = "", tone = "wait") {
-    this.items.push({ key, version: 0, kind: "marker", text, detail, tone, time: null, agentId: "", event: null });
+    this.items.push(new Item(null, "marker", key, { text, detail, hue: tone }));
   }
 
   #push(event, kind, members, key = `${kind}:${event.id}`) {
-    const item = {
-      key,
-      version: 0,
-      kind,
-      type: event.type,
-      event,
-      also: [],
-      time: timeOf(event),
-      agentId: event.agentId ?? "",
-      tone: toneOf(event),
-      ...members,
-    };
+    const item = new Item(event, kind, key, members);
     this.items.push(item);
     return item;
   }
 
   #marker(event, [text, detail]) {
     const bad = /failed|abort|exhausted|lost|cancelled/.test(event.type) || event.data?.success === false;
-    this.#push(event, "marker", { text, detail: `${detail}`, tone: bad ? "bad" : "wait" });
+    this.#push(event, "marker", { text, detail: `${detail}`, hue: bad ? "bad" : "wait" });
   }
 
   #toolStarted(event, data) {
@@ -189,9 +214,9 @@ export class Fold {
     if (data.status === "cancelled" || data.status === "timeout") item.state = data.status;
     item.result = resultOf(data);
     item.error = said(data.error);
-    item.tone = item.state === "failed" ? "bad" : "tool";
-    const ended = timeOf(event);
-    item.ms = data.duration_ms ?? (item.started && ended ? ended - item.started : undefined);
+    item.hue = item.state === "failed" ? "bad" : "tool";
+    item.took = data.duration_ms;
+    item.ended = event;
     item.output = "";
     item.version += 1;
   }
@@ -214,7 +239,7 @@ export class Fold {
 
   #asked(event, id, what, line) {
     if (this.#asks.has(id)) return;
-    const item = this.#push(event, "ask", { requestId: id, what, line, tone: "ask", state: "open" }, `ask:${id}`);
+    const item = this.#push(event, "ask", { requestId: id, said: what, line, hue: "ask", state: "open" }, `ask:${id}`);
     if (event.data?.resolvedByHook) item.outcome = "decided by a hook";
     if (what === "plan") item.plan = `${event.data?.planContent ?? ""}`;
     this.#asks.set(id, item);
@@ -223,7 +248,7 @@ export class Fold {
   #answered(event, id, outcome) {
     const ask = this.#asks.get(id);
     if (ask) this.#close(ask, event, outcome);
-    else this.#push(event, "event", { what: outcome || summaryOf(event), tone: "ask" });
+    else this.#push(event, "event", { hue: "ask", ...(outcome ? { said: outcome } : {}) });
   }
 
   #close(ask, event, outcome) {
@@ -236,7 +261,7 @@ export class Fold {
   #agent(event, data) {
     if (event.type === "subagent.selected" || event.type === "subagent.deselected") {
       const chosen = data.agentDisplayName ?? data.agentName;
-      this.#push(event, "marker", { text: chosen ? `Agent: ${chosen}` : "Main agent", detail: "", tone: "wait" });
+      this.#push(event, "marker", { text: chosen ? `Agent: ${chosen}` : "Main agent", detail: "", hue: "wait" });
       return;
     }
     const id = event.agentId ?? data.toolCallId;
@@ -246,12 +271,13 @@ export class Fold {
       known.also.push(event);
     } else {
       const name = `${data.agentDisplayName ?? data.agentName ?? id}`;
-      this.#agents.set(id, this.#push(event, "agent", { name, agent: id, agentId: "", line: `${data.agentDescription ?? ""}`, tone: "tool" }, `agent:${id}`));
+      this.#agents.set(id, this.#push(event, "agent", { name, agent: id, agentId: "", line: `${data.agentDescription ?? ""}`, hue: "tool", begun: event }, `agent:${id}`));
     }
     const item = this.#agents.get(id);
     item.state = state;
     item.error = said(data.error);
-    item.ms = data.durationMs ?? (state === "running" ? undefined : timeOf(event) - item.time);
+    item.took = data.durationMs;
+    if (state !== "running") item.ended = event;
     if (data.totalToolCalls >= 0) item.line = counted(data.totalToolCalls, "tool call");
     item.version += 1;
   }
@@ -260,7 +286,7 @@ export class Fold {
     const key = `task:${task.id}`;
     let item = this.#agents.get(key);
     if (!item) {
-      item = this.#push(event, "agent", { name: `${task.display_name ?? task.kind ?? "Task"}`, agent: "", line: "", tone: "tool" }, key);
+      item = this.#push(event, "agent", { name: `${task.display_name ?? task.kind ?? "Task"}`, agent: "", line: "", hue: "tool" }, key);
       this.#agents.set(key, item);
     } else item.also.push(event);
     item.state = { succeeded: "done", canceled: "cancelled" }[task.state] ?? `${task.state ?? ""}`.replaceAll("_", " ");
@@ -290,8 +316,8 @@ function startOf(event, data) {
     name: `${data.display_name ?? data.mcpToolName ?? data.toolName ?? call?.name ?? data.tool_name ?? "tool"}` || "tool",
     server: `${data.mcpServerName ?? ""}`,
     input: data.arguments ?? call?.arguments ?? data.executed_arguments,
-    started: /start/.test(event.type) ? timeOf(event) : null,
-    tone: "tool",
+    begun: event.type.includes("start") ? event : null,
+    hue: "tool",
   };
 }
 

@@ -24,8 +24,11 @@ export class SchemaForm {
         field.element.setAttribute("role", "group");
         field.element.ariaLabel = title;
         box.append(make("span", "label", title), field.element);
-      } else if (field.isInline) box.append(field.element, labelled(title, field.element));
-      else box.append(labelled(title, field.element), field.element);
+      } else if (field.isInline) {
+        const line = make("div", "choice named");
+        line.append(field.element, labelled(title, field.element));
+        box.append(line);
+      } else box.append(labelled(title, field.element), field.element);
       if (asked?.description) box.append(make("p", "hint", `${asked.description}`));
       box.append(problem);
       this.element.append(box);

@@ -10,9 +10,9 @@ import { Fold } from "./fold.js";
 
 const PAGE = 200;
 /** Events of a window; more are let go of at the far end. */
-const MOST = 2_400;
+const MOST = 1_600;
 /** A window that is not looked at grows to this before the stream stops feeding it. */
-const LIVE_MOST = 3_200;
+const LIVE_MOST = 2_400;
 
 export class Timeline {
   #session;
