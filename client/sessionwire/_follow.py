@@ -1,34 +1,37 @@
-"""Following a session over its event stream (protocol.md §6): connect, read, resume.
+"""Following a session (protocol.md §6 and §7): connect, read, resume.
 
-Owns the cursor and the loop. What a failure means is decided in `_reconnect`, what a frame means
-in `_items`. Starts no task: everything happens inside `__anext__`, so a consumer may take as long
-as it likes over an item, and cancelling it never loses one.
+Owns the cursor and the loop. How bytes come is a transport's, what a failure means is decided in
+`_reconnect`, what a frame means in `_items`. Starts no task: everything happens inside `__anext__`,
+so a consumer may take as long as it likes over an item, and cancelling it never loses one.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Final, Self
 
 import anyio
 import httpx2
 
-from sessionwire._connection import Connection, open_connection
-from sessionwire._http import connection_failed, session_path
+from sessionwire._choice import Choice, TransportChoice
+from sessionwire._event import Event
 from sessionwire._items import (
     Closing,
     Connected,
     Disconnected,
     Item,
+    Reset,
     read_closing,
     read_frame,
 )
-from sessionwire._reconnect import Outcome, Reconnection, classify_error, classify_status
+from sessionwire._progress import Progress
+from sessionwire._reconnect import Outcome, Reconnection, judge
 from sessionwire._sse import MAX_EVENT_BYTES, ServerSentEvent
-from sessionwire.errors import HubError, RequestRejected
+from sessionwire._sse_transport import SSETransport
+from sessionwire._transport import Line, Start, Transport, TransportName, Wanted
+from sessionwire.errors import ConnectionFailed, HubError, RequestRejected
 
 __all__ = ["IDLE_TIMEOUT_S", "Follow", "Start", "Wanted", "follow"]
 
@@ -36,78 +39,57 @@ IDLE_TIMEOUT_S: Final = 45.0
 """3 × the hub's heartbeat (15 s), so that one late or lost heartbeat is not a drop."""
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
-    """Where to begin; the first that is given counts, none is the hub's default.
-
-    Attributes:
-        since_id: a cursor, or the id of an event: begin just after it.
-        after_sequence: begin just after that durable event; 0 is the whole session.
-        from_: `start`, `now` or `-N`, the last N durable events and then live.
-    """
-
-    since_id: str = ""
-    after_sequence: int | None = None
-    from_: str = ""
-
-    def params(self) -> list[tuple[str, str]]:
-        """Build the query members for it."""
-        if self.since_id:
-            return [("since_id", self.since_id)]
-        if self.after_sequence is not None:
-            return [("after_sequence", str(self.after_sequence))]
-        return [("from", self.from_)] if self.from_ else []
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which events to ask for; empty members ask for all."""
-
-    types: Sequence[str] = ()
-    exclude: Sequence[str] = ()
-    agents: Sequence[str] = ()
-
-    def params(self) -> list[tuple[str, str]]:
-        """Build the query members, a repeated key for each value."""
-        named = (("types", self.types), ("exclude", self.exclude), ("agents", self.agents))
-        return [(name, value) for name, values in named for value in values]
-
-
 class Follow:
-    """The items of a session, endlessly; made by `follow`.
-
-    Attributes:
-        cursor: the place just after the last item that was handed over, empty before the first;
-            moved in the very step that returns the item, so it never runs ahead of the consumer.
-    """
+    """The items of a session, endlessly; made by `follow` and by `Session.watch`."""
 
     def __init__(
         self,
-        http: httpx2.AsyncClient,
-        session_id: str,
+        transports: Mapping[TransportName, Transport],
+        choice: TransportChoice,
         *,
         start: Start,
         wanted: Wanted,
-        idle_timeout_s: float,
         max_retries: int | None,
         connect_retries: int | None,
-        max_event_bytes: int,
     ) -> None:
-        self.cursor = ""
-        self._http = http
-        self._path = session_path(session_id, "sse")
+        self._transports = transports
+        self._choice = Choice(choice)
         self._start = start
         self._wanted = wanted
-        self._idle_timeout_s = idle_timeout_s
         self._max_retries = max_retries
         self._bound = connect_retries if connect_retries is not None else max_retries
-        self._max_event_bytes = max_event_bytes
+        self._progress = Progress()
         self._reconnection = Reconnection()
         self._wait_s = 0.0
-        self._connection: Connection | None = None
+        self._line: Line | None = None
         self._frames: deque[ServerSentEvent] = deque()
         self._closing: Closing | None = None
         self._ended = False
+
+    @property
+    def cursor(self) -> str:
+        """The place just after the last item that was handed over, empty before the first.
+
+        Moved in the very step that returns the item, so it never runs ahead of the consumer.
+        """
+        return self._progress.cursor
+
+    @property
+    def transport(self) -> TransportName:
+        """What the connection, or the next attempt, goes over."""
+        return self._choice.current
+
+    @property
+    def closed(self) -> bool:
+        """Whether the iteration has ended."""
+        return self._ended
+
+    async def switch(self, transport: TransportChoice) -> None:
+        """Go on over another transport, from the same place; loses and doubles nothing."""
+        self._choice = Choice(transport)
+        self._frames.clear()
+        await self._close_line()
+        self._closing = None
 
     def __aiter__(self) -> Self:
         return self
@@ -140,20 +122,32 @@ class Follow:
         """Close the connection and end the iteration. Closing twice is fine."""
         self._ended = True
         self._frames.clear()
-        await self._close_connection()
+        await self._close_line()
 
     def _take(self) -> Item | None:
         while self._frames:
             frame = self._frames.popleft()
             item = read_frame(frame)
-            self.cursor = frame.last_event_id or self.cursor
-            if isinstance(item, Connected):
-                self._reconnection.connected()
-                self._bound = self._max_retries
-            self._closing = read_closing(frame) or self._closing
+            if isinstance(item, Event):
+                if self._progress.take(item.cursor):
+                    return item
+                continue
+            self._note(frame, item)
             if item is not None:
                 return item
         return None
+
+    def _note(self, frame: ServerSentEvent, item: Item | None) -> None:
+        """Take what a frame of the hub's own says about the place and the connection."""
+        if isinstance(item, Connected):
+            self._reconnection.connected()
+            self._bound = self._max_retries
+        elsewhere = isinstance(item, Connected) and item.gap is not None
+        if elsewhere or isinstance(item, Reset):
+            self._progress.restart(frame.last_event_id)
+        elif frame.last_event_id:
+            self._progress.move(frame.last_event_id)
+        self._closing = read_closing(frame) or self._closing
 
     async def _advance(self) -> Disconnected | None:
         """Do the next thing that takes time: wait, connect or read.
@@ -161,74 +155,54 @@ class Follow:
         Cancelled or failed, it leaves a state from which the next call resumes exactly.
         """
         try:
-            if self._connection is None:
-                return await self._connect()
-            frames = await self._connection.frames()
-        except httpx2.HTTPError as exc:
-            await self._close_connection()
-            return self._failed(exc)
+            if self._line is None:
+                self._line = await self._connected()
+                self._closing = None
+                return None
+            self._frames.extend(await self._line.frames())
+        except HubError as error:
+            opened = self._line is not None
+            await self._close_line()
+            return self._failed(error, opened=opened)
         except BaseException:
-            await self._close_connection()
+            await self._close_line()
             raise
-        if frames is None:
-            await self._close_connection()
-            return self._failed(EOFError("the connection ended"))
-        self._frames.extend(frames)
-        self._reconnection.retry_hint(self._connection.retry_ms)
+        self._reconnection.retry_hint(self._line.retry_ms)
         return None
 
-    async def _connect(self) -> Disconnected | None:
+    async def _connected(self) -> Line:
         if self._wait_s:
             await anyio.sleep(self._wait_s)
             self._wait_s = 0.0
         start = Start(since_id=self.cursor) if self.cursor else self._start
-        answer = await open_connection(
-            self._http,
-            self._path,
-            [("control", "1"), *start.params(), *self._wanted.params()],
-            idle_timeout_s=self._idle_timeout_s,
-            max_event_bytes=self._max_event_bytes,
-        )
-        if isinstance(answer, RequestRejected):
-            return self._refused(answer)
-        self._connection = answer
-        self._ended = answer is None
-        return None
+        return await self._transports[self._choice.current].open(start, self._wanted)
 
-    async def _close_connection(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            await connection.aclose()
+    async def _close_line(self) -> None:
+        line, self._line = self._line, None
+        if line is not None:
+            await line.aclose()
 
-    def _failed(self, exc: Exception) -> Disconnected:
+    def _failed(self, error: HubError, *, opened: bool) -> Disconnected | None:
+        """Decide what follows the end of a connection, or of an attempt."""
         closing, self._closing = self._closing, None
         if closing is not None:
+            self._ended = closing.reason == "deleted"
             self._reconnection.planned(closing.retry_ms)
             self._wait_s = self._reconnection.delay_s()
             return Disconnected(closing.reason, "", self._wait_s)
-        error = connection_failed(self._http.base_url, exc)
-        if isinstance(exc, httpx2.HTTPError) and classify_error(exc) is Outcome.FATAL:
-            raise error from exc
-        return self._retry(_reason(exc), error)
-
-    def _refused(self, refusal: RequestRejected) -> Disconnected:
-        if classify_status(refusal.status) is Outcome.FATAL:
-            raise refusal
-        return self._retry("refused", refusal)
-
-    def _retry(self, reason: str, error: HubError) -> Disconnected:
-        if self._bound is not None and self._reconnection.failures >= self._bound:
+        outcome = judge(error)
+        if outcome is Outcome.END:
+            self._ended = True
+            return None
+        another = not opened and self._choice.not_opened(error)
+        if outcome is Outcome.FATAL and not another:
+            raise error
+        if self._bound is not None and self._reconnection.failures >= self._bound and not another:
             raise error
         after_s = error.retry_after_s if isinstance(error, RequestRejected) else None
-        self._wait_s = self._reconnection.delay_s(after_s)
+        self._wait_s = 0.0 if another else self._reconnection.delay_s(after_s)
+        reason = error.failure if isinstance(error, ConnectionFailed) else "refused"
         return Disconnected(reason, str(error), self._wait_s)
-
-
-def _reason(exc: Exception) -> str:
-    if isinstance(exc, httpx2.ReadTimeout):
-        return "idle"
-    never = isinstance(exc, httpx2.ConnectError | httpx2.ConnectTimeout)
-    return "unreachable" if never else "dropped"
 
 
 def follow(
@@ -242,7 +216,7 @@ def follow(
     connect_retries: int | None = None,
     max_event_bytes: int = MAX_EVENT_BYTES,
 ) -> Follow:
-    """Follow a session: iterate over its items, reconnecting and resuming as needed.
+    """Follow a session over SSE with an HTTP client of your own; `Client` does more.
 
     Every durable event after the start is handed over once and in order. What is not an event is
     told by items of its own: `Connected`, `Disconnected`, `CaughtUp`, `Gap`, `Reset` … . The
@@ -266,13 +240,14 @@ def follow(
         ConnectionFailed: the hub cannot be reached, once too often.
         ProtocolError: what answers is not the hub's protocol.
     """
+    transport = SSETransport(
+        http, session_id, idle_timeout_s=idle_timeout_s, max_event_bytes=max_event_bytes
+    )
     return Follow(
-        http,
-        session_id,
+        {"sse": transport},
+        "sse",
         start=start or Start(),
         wanted=wanted or Wanted(),
-        idle_timeout_s=idle_timeout_s,
         max_retries=max_retries,
         connect_retries=connect_retries,
-        max_event_bytes=max_event_bytes,
     )

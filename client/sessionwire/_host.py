@@ -24,7 +24,7 @@ from sessionwire._http import connection_failed, rejected_async, session_path
 from sessionwire._items import read_closing
 from sessionwire._reconnect import Outcome, Reconnection, classify_error, classify_status
 from sessionwire._sse import MAX_EVENT_BYTES, ServerSentEvent
-from sessionwire.errors import Conflict, ProtocolError, RequestRejected, Unavailable
+from sessionwire.errors import LeaseLost, ProtocolError, RequestRejected, Unavailable
 
 __all__ = ["Command", "Host", "host"]
 
@@ -73,13 +73,26 @@ class Host:
         self._connection: Connection | None = None
         self._frames: deque[ServerSentEvent] = deque()
         self._ended = False
+        self._ahead: Command | None = None
 
     def __aiter__(self) -> Self:
         return self
 
+    async def attach(self) -> None:
+        """Become the host now, and not only when the first command is waited for.
+
+        Raises:
+            HostConflict: the session has another host.
+            HubError: it cannot be.
+        """
+        while not self.lease and not self._ended:
+            self._ahead = self._take()
+            if not self.lease and not self._ended:
+                await self._advance()
+
     async def __anext__(self) -> Command:
         while not self._ended:
-            command = self._take()
+            command, self._ahead = self._ahead or self._take(), None
             if command is not None:
                 return command
             if not self._ended:
@@ -115,7 +128,8 @@ class Host:
             event_id: the event that it led to.
 
         Raises:
-            Conflict: another host has taken the session over, or it was acknowledged otherwise.
+            LeaseLost: another host has taken the session over.
+            Conflict: it was acknowledged otherwise.
             ConnectionFailed, RequestRejected: the hub stays away, or refuses.
         """
         said = {"outcome": outcome, "detail": detail, "event_id": event_id}
@@ -130,9 +144,9 @@ class Host:
             except Unavailable:
                 if not left:
                     raise
-            except Conflict as exc:
+            except LeaseLost:
                 # Another task may have attached anew under our own name meanwhile.
-                if exc.code != "lease_lost" or not left or lease == self.lease:
+                if not left or lease == self.lease:
                     raise
             else:
                 return
@@ -161,7 +175,7 @@ class Host:
     def _closed(self, reason: str, retry_ms: int) -> None:
         if reason == "lease_lost":
             self._ended = True
-            raise Conflict(409, reason, "another host has taken the session over")
+            raise LeaseLost(409, reason, "another host has taken the session over")
         self._ended = reason == "deleted"
         self._reconnection.planned(retry_ms)
 
@@ -255,7 +269,7 @@ def host(
         takeover: replace another host.
 
     Raises:
-        Conflict: while iterating: the session has another host, or has got one.
+        HostConflict, LeaseLost: while iterating: the session has another host, or has got one.
         ConnectionFailed: the hub cannot be reached at first.
         RequestRejected: it refuses.
     """

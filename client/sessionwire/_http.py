@@ -13,8 +13,14 @@ from urllib.parse import quote
 
 import httpx2
 
-from sessionwire._reconnect import retry_after_s
-from sessionwire.errors import ConnectionFailed, ProtocolError, RequestRejected, rejection
+from sessionwire._reconnect import Outcome, classify_error, retry_after_s
+from sessionwire.errors import (
+    ConnectionFailed,
+    Failure,
+    ProtocolError,
+    RequestRejected,
+    rejection,
+)
 
 __all__ = [
     "HubAddress",
@@ -71,6 +77,8 @@ def async_client(address: HubAddress) -> httpx2.AsyncClient:
         base_url=address.url,
         headers=address.headers(),
         timeout=_timeout(),
+        # Streams and long polls hold one each; with a bound they would wait for each other.
+        limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
         trust_env=not address.on_loopback,
     )
 
@@ -82,7 +90,16 @@ def session_path(session_id: str, *parts: str) -> str:
 
 def connection_failed(url: object, exc: Exception) -> ConnectionFailed:
     """Turn an exception of the HTTP client into ours; raise it `from exc`."""
-    return ConnectionFailed(str(url), str(exc) or type(exc).__name__)
+    return ConnectionFailed(str(url), str(exc) or type(exc).__name__, _failure(exc))
+
+
+def _failure(exc: Exception) -> Failure:
+    if classify_error(exc) is Outcome.FATAL:
+        return "misconfigured"
+    if isinstance(exc, httpx2.ReadTimeout):
+        return "idle"
+    never = isinstance(exc, httpx2.ConnectError | httpx2.ConnectTimeout)
+    return "unreachable" if never else "dropped"
 
 
 def rejected(response: httpx2.Response) -> RequestRejected:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from sessionwire._event import Event
 from sessionwire._sse import ServerSentEvent
 from sessionwire.errors import ProtocolError
 
@@ -56,29 +57,6 @@ class Disconnected:
     reason: str
     detail: str
     wait_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One event of the session.
-
-    Attributes:
-        type: the event's type.
-        cursor: the place just after it; resume with it.
-        body: the event as its producer wrote it, one line of JSON.
-    """
-
-    type: str
-    cursor: str
-    body: str
-
-    def json(self) -> dict[str, Any]:
-        """Parse the body.
-
-        Raises:
-            ProtocolError: it is not a JSON object.
-        """
-        return _object(self.body, self.type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,23 +128,23 @@ def read_frame(frame: ServerSentEvent) -> Item | None:
     cursor = frame.last_event_id
     match frame.type:
         case "connected":
-            return _connected(_object(frame.data, "connected"), cursor)
+            return _connected(_object(frame), cursor)
         case "gap":
-            return _gap(_object(frame.data, "gap"))
+            return _gap(_object(frame))
         case "reset":
             return Reset(cursor)
         case "snapshot":
             return Snapshot(_objects(frame, "events"))
         case "caught_up":
-            return CaughtUp(_text(_object(frame.data, "caught_up"), "cursor", cursor))
+            return CaughtUp(_text(_object(frame), "cursor", cursor))
         case "prompts":
-            return Prompts(_objects(frame, "prompts"))
+            return Prompts(_objects(frame, "data"))
         case "presence":
-            return Presence(_object(frame.data, "presence"))
+            return Presence(_object(frame))
         case type_ if type_ in _SILENT:
             return None
         case type_:
-            return Event(type_, cursor, frame.data)
+            return Event(type_, cursor, frame.data, frame.members)
 
 
 def read_closing(frame: ServerSentEvent) -> Closing | None:
@@ -177,11 +155,14 @@ def read_closing(frame: ServerSentEvent) -> Closing | None:
     """
     if frame.type != "disconnecting":
         return None
-    members = _object(frame.data, frame.type)
+    members = _object(frame)
     return Closing(_text(members, "reason", "unknown"), _number(members, "retry_ms") or 0)
 
 
-def _object(text: str, what: str) -> dict[str, Any]:
+def _object(frame: ServerSentEvent) -> dict[str, Any]:
+    if frame.members is not None:
+        return frame.members
+    what, text = frame.type, frame.data
     try:
         value = json.loads(text)
     except ValueError as exc:
@@ -192,7 +173,7 @@ def _object(text: str, what: str) -> dict[str, Any]:
 
 
 def _objects(frame: ServerSentEvent, member: str) -> tuple[Mapping[str, Any], ...]:
-    values = _object(frame.data, frame.type).get(member)
+    values = _object(frame).get(member)
     if not isinstance(values, list):
         raise ProtocolError(f"{frame.type!r} frame lacks the list {member!r}")
     return tuple(cast("list[dict[str, Any]]", values))

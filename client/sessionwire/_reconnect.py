@@ -1,7 +1,7 @@
 """When to connect again, and after how long: decisions only, no awaits.
 
-Failures are judged by `classify_status` and `classify_error`; `Reconnection` turns them into
-delays. Planned closings (`disconnecting`, protocol.md §6) wait what the hub said and spend nothing.
+Failures of every transport are judged by `judge`; `Reconnection` turns them into delays. Planned
+closings (`disconnecting`, protocol.md §6) wait what the hub said and spend nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,26 @@ from typing import Final
 
 import httpx2
 
-__all__ = ["Outcome", "Reconnection", "classify_error", "classify_status", "retry_after_s"]
+from sessionwire.errors import (
+    ConnectionFailed,
+    Forbidden,
+    HubError,
+    ProtocolError,
+    RateLimited,
+    RequestRejected,
+    SessionDeleted,
+    Unauthorized,
+)
+
+__all__ = [
+    "Outcome",
+    "Reconnection",
+    "classify_error",
+    "classify_status",
+    "error_of_close",
+    "judge",
+    "retry_after_s",
+]
 
 BASE_DELAY_S: Final = 1.0
 """The first backoff's ceiling until the stream sends `retry:`."""
@@ -64,6 +83,42 @@ def classify_error(error: Exception) -> Outcome:
     if isinstance(error, _FATAL_ERRORS):
         return Outcome.FATAL
     return Outcome.RETRY if isinstance(error, httpx2.TransportError) else Outcome.FATAL
+
+
+def judge(error: HubError) -> Outcome:
+    """Decide what an error of a stream means, whichever transport it came over.
+
+    An answer is judged by its status. A connection that failed is tried again, unless it never can
+    come about; what is not the hub's protocol today will not be tomorrow.
+    """
+    if isinstance(error, SessionDeleted):
+        return Outcome.END
+    if isinstance(error, RequestRejected):
+        return classify_status(error.status)
+    healing = isinstance(error, ConnectionFailed) and error.failure != "misconfigured"
+    return Outcome.RETRY if healing else Outcome.FATAL
+
+
+def error_of_close(code: int, reason: str, url: str) -> HubError:
+    """Turn the close of a WebSocket into an error, which `judge` then judges (protocol.md §7.5).
+
+    4000 to 4499 mean come back and 4500 to 4999 stop, whatever the number.
+    """
+    match code:
+        case 4500 | 4503:
+            return Unauthorized(401, "unauthorized", reason or "the token is not taken")
+        case 4501:
+            return Forbidden(403, "forbidden", reason or "the token may not read this")
+        case 4504:
+            return SessionDeleted(410, "session_deleted", "the session was deleted")
+        case 1013:
+            return RateLimited(429, "too_many_connections", reason or "too many connections")
+        case 1007 | 1009:
+            return ProtocolError(f"closed with {code}: {reason}")
+        case code if 4500 <= code < 5000:
+            return ProtocolError(f"closed with {code}: {reason}")
+        case _:
+            return ConnectionFailed(url, f"closed with {code}: {reason}".rstrip(": "), "dropped")
 
 
 def retry_after_s(value: str | None, *, now: datetime | None = None) -> float | None:

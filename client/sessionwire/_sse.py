@@ -6,8 +6,8 @@ Opens no connection, knows no event type and decides nothing about reconnecting.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from sessionwire.errors import EventTooLarge
 
@@ -28,11 +28,13 @@ class ServerSentEvent:
         data: the `data` lines joined by line feeds.
         last_event_id: the stream's last event ID as of this event, also when an earlier event set
             it; empty while none did.
+        members: `data` parsed, where that had to be done already.
     """
 
     type: str
     data: str
     last_event_id: str
+    members: dict[str, Any] | None = field(default=None, compare=False, repr=False)
 
 
 class SSEDecoder:

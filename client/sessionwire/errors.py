@@ -2,15 +2,28 @@
 
 * HubError
   * ConnectionFailed: no answer from the hub, or none that could be retried any longer
+  * WebSocketRefused: something on the way lets no WebSocket through
   * ProtocolError: the peer does not speak the hub's protocol
     * EventTooLarge: one event of a stream is above the client's bound
+  * ReplayGap: events of a followed session are not coming
+    * SessionReset: the session's numbers begin anew
+  * PromptEnded: a prompt ended without an answer
+  * CommandFailed: a command came to nothing
+    * CommandRejected: the host refused it
+    * CommandExpired: no host read it in time
   * RequestRejected: the hub answered with an error
     * InvalidRequest: 400, 413, 422 and other 4xx: sending it again changes nothing
+      * InvalidAnswer: the answer does not fit its prompt
     * Unauthorized: 401
     * Forbidden: 403
-    * UnknownSession: 404, also for a session outside the key's patterns
+    * NotFound: 404
+      * UnknownSession: also for a session outside the key's patterns
     * Conflict: 409
+      * PromptAlreadyAnswered, PromptClaimed: somebody else was first
+      * HostConflict: the session has another host
+      * LeaseLost: another host has taken the session over
     * Gone: 410
+      * SessionDeleted: the session was deleted, less than a day ago
     * RateLimited: 429
     * Unavailable: 5xx
 
@@ -21,24 +34,42 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 __all__ = [
+    "CommandExpired",
+    "CommandFailed",
+    "CommandRejected",
     "Conflict",
     "ConnectionFailed",
     "EventTooLarge",
+    "Failure",
     "Forbidden",
     "Gone",
+    "HostConflict",
     "HubError",
+    "InvalidAnswer",
     "InvalidRequest",
+    "LeaseLost",
+    "NotFound",
+    "PromptAlreadyAnswered",
+    "PromptClaimed",
+    "PromptEnded",
     "ProtocolError",
     "RateLimited",
+    "ReplayGap",
     "RequestRejected",
+    "SessionDeleted",
+    "SessionReset",
     "Unauthorized",
     "Unavailable",
     "UnknownSession",
+    "WebSocketRefused",
     "rejection",
 ]
+
+Failure: TypeAlias = Literal["unreachable", "dropped", "idle", "misconfigured"]
+"""How a connection failed: none came about, it broke, it fell silent, or none ever can."""
 
 
 class HubError(Exception):
@@ -51,15 +82,36 @@ class ConnectionFailed(HubError):
     Attributes:
         url: the URL that was tried.
         reason: what the connection said.
+        failure: how it failed; all but `misconfigured` may heal.
     """
 
-    def __init__(self, url: str, reason: str) -> None:
-        super().__init__(url, reason)
+    def __init__(self, url: str, reason: str, failure: Failure = "unreachable") -> None:
+        super().__init__(url, reason, failure)
         self.url = url
         self.reason = reason
+        self.failure = failure
 
     def __str__(self) -> str:
         return f"cannot reach {self.url}: {self.reason}"
+
+
+class WebSocketRefused(HubError):
+    """Something between here and the hub, or the hub, opens no WebSocket.
+
+    Attributes:
+        url: the URL that was tried.
+        status: HTTP status of the answer, None where it was none.
+        reason: what was wrong with it.
+    """
+
+    def __init__(self, url: str, status: int | None, reason: str) -> None:
+        super().__init__(url, status, reason)
+        self.url = url
+        self.status = status
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"no WebSocket at {self.url}: {self.reason}"
 
 
 class ProtocolError(HubError):
@@ -79,6 +131,96 @@ class EventTooLarge(ProtocolError):
 
     def __str__(self) -> str:
         return f"an event of the stream is larger than {self.limit_bytes} bytes"
+
+
+class ReplayGap(HubError):
+    """Events between the cursor that was asked for and what follows are not coming.
+
+    Iterating on goes on after the gap.
+
+    Attributes:
+        reason: `trimmed`, `epoch_changed`, `future_cursor`, `rewound` or `unknown_id`; `reset`.
+        after_sequence: number of the last durable event before the gap, None if not known.
+        resumed_sequence: the first one after it is beyond this number, None if not known.
+        cursor: the place from which delivery goes on.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        after_sequence: int | None = None,
+        resumed_sequence: int | None = None,
+        *,
+        cursor: str = "",
+    ) -> None:
+        super().__init__(reason, after_sequence, resumed_sequence, cursor)
+        self.reason = reason
+        self.after_sequence = after_sequence
+        self.resumed_sequence = resumed_sequence
+        self.cursor = cursor
+
+    def __str__(self) -> str:
+        return f"events are missing: {self.reason}"
+
+
+class SessionReset(ReplayGap):
+    """The session's numbers begin anew: forget what was shown, delivery starts at the oldest."""
+
+    def __init__(self, cursor: str) -> None:
+        super().__init__("reset", cursor=cursor)
+
+    def __str__(self) -> str:
+        return "the session begins anew"
+
+
+class PromptEnded(HubError):
+    """A prompt ended without an answer.
+
+    Attributes:
+        request_id: the prompt's id.
+        state: `expired`, `cancelled`, `orphaned`, `withdrawn` or `rewound`; `completed` where the
+            host itself closed it.
+        prompt: its record as the hub shows it, empty if that is not known.
+    """
+
+    def __init__(
+        self, request_id: str, state: str, prompt: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(request_id, state)
+        self.request_id = request_id
+        self.state = state
+        self.prompt = dict(prompt or {})
+
+    def __str__(self) -> str:
+        return f"the prompt {self.request_id!r} ended: {self.state}"
+
+
+class CommandFailed(HubError):
+    """A command came to nothing.
+
+    Attributes:
+        command_id: its id.
+        detail: the host's words, empty if there are none.
+        receipt: what the hub says of it.
+    """
+
+    def __init__(self, command_id: str, receipt: Mapping[str, Any]) -> None:
+        super().__init__(command_id, receipt.get("status"))
+        self.command_id = command_id
+        self.detail = str(receipt.get("detail") or "")
+        self.receipt = dict(receipt)
+
+    def __str__(self) -> str:
+        said = f": {self.detail}" if self.detail else ""
+        return f"the command {self.command_id!r} is {self.receipt.get('status')}{said}"
+
+
+class CommandRejected(CommandFailed):
+    """The host refused it."""
+
+
+class CommandExpired(CommandFailed):
+    """No host read it in time, or the session was deleted."""
 
 
 class RequestRejected(HubError):
@@ -116,6 +258,10 @@ class InvalidRequest(RequestRejected):
     """The request itself is wrong."""
 
 
+class InvalidAnswer(InvalidRequest):
+    """An answer does not fit its prompt; `extra["faults"]` says where: `[{pointer, message}]`."""
+
+
 class Unauthorized(RequestRejected):
     """The key is missing, unknown or expired."""
 
@@ -124,7 +270,11 @@ class Forbidden(RequestRejected):
     """The key lacks a scope."""
 
 
-class UnknownSession(RequestRejected):
+class NotFound(RequestRejected):
+    """There is no such thing."""
+
+
+class UnknownSession(NotFound):
     """There is no such session, or the key does not cover it."""
 
 
@@ -132,8 +282,28 @@ class Conflict(RequestRejected):
     """The hub's state says otherwise."""
 
 
+class PromptAlreadyAnswered(Conflict):
+    """Somebody else was first; `extra` has `answered_by`, `answered_at` and `answer`."""
+
+
+class PromptClaimed(Conflict):
+    """Somebody else is at it."""
+
+
+class HostConflict(Conflict):
+    """The session has another host; `extra["since"]` says since when."""
+
+
+class LeaseLost(Conflict):
+    """Another host has taken the session over."""
+
+
 class Gone(RequestRejected):
-    """It was there and has ended."""
+    """It was there and has ended; `code` says how."""
+
+
+class SessionDeleted(Gone):
+    """The session was deleted."""
 
 
 class RateLimited(RequestRejected):
@@ -153,6 +323,19 @@ _BY_STATUS: Mapping[int, type[RequestRejected]] = {
     429: RateLimited,
 }
 
+_BY_CODE: Mapping[tuple[int, str], type[RequestRejected]] = {
+    (404, "command_not_found"): NotFound,
+    (404, "method_not_found"): NotFound,
+    (404, "not_found"): NotFound,
+    (404, "prompt_not_found"): NotFound,
+    (409, "host_conflict"): HostConflict,
+    (409, "lease_lost"): LeaseLost,
+    (409, "prompt_already_answered"): PromptAlreadyAnswered,
+    (409, "prompt_claimed"): PromptClaimed,
+    (410, "session_deleted"): SessionDeleted,
+    (422, "invalid_answer"): InvalidAnswer,
+}
+
 _PROBLEM_MEMBERS = {"type", "title", "status", "detail", "code", "error"}
 
 
@@ -161,10 +344,12 @@ def rejection(
 ) -> RequestRejected:
     """Build the error of an answer from its status and problem body, which may be empty."""
     phrase = next((known.phrase for known in HTTPStatus if known == status), "unexpected answer")
-    kind = _BY_STATUS.get(status, Unavailable if status >= 500 else InvalidRequest)
+    code = str(problem.get("code") or "")
+    by_status = _BY_STATUS.get(status, Unavailable if status >= 500 else InvalidRequest)
+    kind = _BY_CODE.get((status, code), by_status)
     return kind(
         status,
-        str(problem.get("code") or ""),
+        code,
         str(problem.get("detail") or phrase),
         extra={name: value for name, value in problem.items() if name not in _PROBLEM_MEMBERS},
         retry_after_s=retry_after_s,

@@ -237,7 +237,7 @@ async def test_what_the_hub_tells_comes_as_items_of_its_own() -> None:
     frames = (
         connected("c3"),
         frame("gap", '{"reason":"trimmed","after_sequence":1,"resumed_sequence":3}'),
-        frame("prompts", '{"prompts":[{"request_id":"r"}]}'),
+        frame("prompts", '{"data":[{"request_id":"r"}]}'),
         frame("snapshot", '{"events":[{"type":"session.idle"}]}'),
         frame("presence", '{"viewers":2}'),
         frame("cursor", '{"cursor":"c4"}', id="c4"),
