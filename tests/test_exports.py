@@ -14,9 +14,12 @@ import pytest
 
 FACES: dict[str, list[str]] = {
     "sessionwire": [
+        *("Client", "Session", "SessionHost", "EventStream", "Publisher", "Published", "Sent"),
+        *("Answer", "Prompt", "PASS", "Receipt", "LooseData"),
         *("CaughtUp", "Connected", "Disconnected", "Event", "Gap", "Item", "Presence", "Prompts"),
         *("Reset", "Snapshot", "Follow", "Start", "Wanted", "follow", "Command", "Host", "host"),
-        *("ConnectionFailed", "HubError", "ProtocolError", "RequestRejected", "__version__"),
+        *("ConnectionFailed", "HubError", "PromptEnded", "ProtocolError", "ReplayGap"),
+        *("RequestRejected", "SessionReset", "__version__"),
     ],
     "sessionwire_server": [],
     "sessionwire_schemas": [
