@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from sessionwire_server.bell import Bell
+from sessionwire_server.channel import Channel
 from sessionwire_server.command_store import LeaseLost
 from sessionwire_server.commands import CommandCursor
 from sessionwire_server.errors import HubError
 from sessionwire_server.host_lease import Lease
-from sessionwire_server.live_message import CommandNews, HostNews, News
+from sessionwire_server.live_message import CommandNews, HostNews, News, PresenceNews
 from sessionwire_server.minting import rfc3339
+from sessionwire_server.presence import Presence
 from sessionwire_server.publish_call import SessionDeleted
 from sessionwire_server.redis_link import StorageFull, StoreUnavailable
 from sessionwire_server.viewer import EndReason
@@ -51,10 +53,12 @@ class AttachedHost:
         ending: why it is over, None while it is not.
     """
 
-    def __init__(self, hub: Hub, lease: Lease, bell: Bell, after: int) -> None:
+    def __init__(self, hub: Hub, lease: Lease, channel: Channel, bell: Bell, after: int) -> None:
         self.ending: EndReason | None = None
         self._hub = hub
         self._lease = lease
+        self._channel = channel
+        self._told: Presence | None = None
         self._bell = bell
         self._after = after
         self._has_more = True
@@ -72,6 +76,17 @@ class AttachedHost:
         expires_at = rfc3339(lease.expires_ms)
         return {"lease": lease.number, "cursor": str(self.cursor), "expires_at": expires_at}
 
+    def presence(self) -> dict[str, Any] | None:
+        """Say who watches the session, once each time that it changed; None where it has not.
+
+        It is known soon after the host is attached; `is_due` wakes for it.
+        """
+        there, told = self._channel.states.presence, self._told
+        if there is None or (told is not None and there.for_host() == told.for_host()):
+            return None
+        self._told = there
+        return there.for_host()
+
     def end(self, reason: EndReason) -> None:
         """Have it end; returns at once, and the first reason stands."""
         self.ending = self.ending or reason
@@ -87,19 +102,8 @@ class AttachedHost:
                 self._failed(error)
             self._bell.ring()
 
-    async def next(self, patience_s: float) -> Sequence[tuple[CommandCursor, bytes]]:
-        """Take the next commands, and wait for some for at most `patience_s`.
-
-        Returns: as `take`; none where there were none in time, and where it ends.
-        """
-        until = anyio.current_time() + patience_s
-        while await self.is_due(until - anyio.current_time()):
-            if commands := await self.take():
-                return commands
-        return ()
-
     async def is_due(self, patience_s: float) -> bool:
-        """Wait until there may be commands to take; whether there may be, in time."""
+        """Wait until there may be commands to take, or presence to tell; whether so, in time."""
         if self._pause_s:
             pause_s, self._pause_s = min(self._pause_s, patience_s), 0.0
             await self._bell.heard(max(pause_s, 0))
@@ -154,9 +158,10 @@ async def attached(
     lease = await hub.hosts.attach(sid, host, takeover=takeover)
     try:
         channel = hub.feed.channel(sid)
-        with channel.bell(partial(_concerns, lease)) as bell:
+        with channel.bell(partial(_concerns, lease)) as bell, hub.presence.looking_on(sid):
             await hub.feed.confirm(channel)
-            yield AttachedHost(hub, lease, bell, _start(lease, cursor))
+            with channel.watching_states():
+                yield AttachedHost(hub, lease, channel, bell, _start(lease, cursor))
     finally:
         with anyio.move_on_after(RELEASE_S, shield=True):
             await _release(hub, lease)
@@ -177,9 +182,11 @@ async def _release(hub: Hub, lease: Lease) -> None:
 
 
 def _concerns(lease: Lease, news: News) -> bool:
-    """Whether there is something to read: a new command, or another host's lease."""
+    """Whether there is something to read or tell: a new command, another host's lease, viewers."""
     if isinstance(news, HostNews):
         return news.lease != lease.number
+    if isinstance(news, PresenceNews):
+        return True
     return isinstance(news, CommandNews) and any(
         change.status == "accepted" for change in news.changes
     )

@@ -246,6 +246,15 @@ class Channel:
         if not self.states.watchers:
             self.states.void()
 
+    @contextmanager
+    def watching_states(self) -> Generator[None]:
+        """Want states to be read while the block runs."""
+        self.watch_states()
+        try:
+            yield
+        finally:
+            self.unwatch_states()
+
     def show(self, state: State) -> None:
         """Tell a state that was read, if it is new: the live ones now, the others as they go.
 

@@ -96,9 +96,12 @@ class HostStream:
         yield _connected(host)
         silent_since = anyio.current_time()
         while host.ending is None:
-            commands = await host.next(silent_since + heartbeat_s - anyio.current_time())
-            if commands:
-                yield b"".join([_command(*told) for told in commands])
+            is_due = await host.is_due(silent_since + heartbeat_s - anyio.current_time())
+            told = [_command(*command) for command in await host.take()] if is_due else []
+            if (there := host.presence()) is not None:
+                told.append(control_frame("presence", there))
+            if told:
+                yield b"".join(told)
             elif anyio.current_time() - silent_since >= heartbeat_s:
                 yield HEARTBEAT
             else:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import msgspec
 from anyio.abc import TaskStatus
 
 from sessionwire_schemas.rpc import notification
@@ -89,11 +90,14 @@ class HostedSession:
             if await host.is_due(math.inf):
                 async with connection.turns:
                     commands = await host.take()
-                    messages = [self._spelled(data) for _, data in commands]
+                    messages = [self._spelled("command", data) for _, data in commands]
+                    if (there := host.presence()) is not None:
+                        data = msgspec.json.encode(there)
+                        messages.append(self._spelled("host.presence", data))
                     if messages:
                         await connection.outlet.put(b"".join(messages))
 
-    def _spelled(self, data: bytes) -> bytes:
-        """Name the session in what a host is told of a command; the rest keeps its bytes."""
+    def _spelled(self, method: str, data: bytes) -> bytes:
+        """Name the session in what a host is told; the rest keeps its bytes."""
         params = b'{"session_id":"%b",%b' % (self._sid.encode(), data.removeprefix(b"{"))
-        return self._connection.outlet.framing(notification("command", params))
+        return self._connection.outlet.framing(notification(method, params))

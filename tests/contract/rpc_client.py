@@ -16,9 +16,9 @@ from websockets.typing import Subprotocol
 
 from tests.contract.wire import WAIT_S, Server
 
-__all__ = ["Refused", "RpcClient", "open_socket"]
+__all__ = ["STATES", "Refused", "RpcClient", "open_socket"]
 
-STATES = frozenset({"session.prompts", "session.presence"})
+STATES = frozenset({"session.prompts", "session.presence", "host.presence"})
 SUBPROTOCOL = Subprotocol("sessionwire.v1.jsonrpc")
 
 
@@ -38,7 +38,7 @@ class RpcClient:
     Attributes:
         socket: the library's own.
         got: every message that came, as text, in order.
-        states: the newest `session.prompts` and `session.presence` of each session; they are no
+        states: the newest notification of each of `STATES` and each session; they are no
             notes, for they come whenever something changes.
     """
 

@@ -34,6 +34,9 @@ WAIT_S = 10.0
 
 READ_BYTES = 65_536
 
+STATES = frozenset({"prompts", "presence"})
+"""Frames that say what is, not what happened: they come whenever something changes."""
+
 
 class Server(Protocol):
     """Whatever has an address and a key; `HubProcess` does."""
@@ -303,14 +306,22 @@ async def request(
 
 @dataclass
 class EventStream:
-    """An open stream. `frames` are all that came so far; comments are among them."""
+    """An open stream.
+
+    Attributes:
+        frames: all that came so far; comments are among them.
+        states: the newest frame of each of `STATES`; without `shows_states` they are kept here
+            alone.
+    """
 
     status: int
     headers: Mapping[str, str]
     connection: Connection
     reader: asyncio.StreamReader
     decoder: BodyDecoder
+    shows_states: bool = False
     frames: list[Frame] = field(default_factory=list[Frame])
+    states: dict[str, Any] = field(default_factory=dict[str, Any])
     body: bytearray = field(default_factory=bytearray)
     """Bytes of a block that is not whole yet."""
     ended: bool = False
@@ -341,7 +352,12 @@ class EventStream:
         if b"\n\n" not in self.body[-len(part) - 1 :]:
             return
         *whole, rest = bytes(self.body).split(b"\n\n")
-        self._waiting.extend(parse_frame(block + b"\n\n") for block in whole)
+        for frame in [parse_frame(block + b"\n\n") for block in whole]:
+            if frame.event in STATES:
+                self.states[frame.event] = frame.json()
+                if not self.shows_states:
+                    continue
+            self._waiting.append(frame)
         self.body = bytearray(rest)
 
     async def next(self, *, timeout: float = WAIT_S) -> Frame:
@@ -401,8 +417,14 @@ async def open_stream(
     headers: Mapping[str, str | bytes] | None = None,
     expect: int | Sequence[int] = 200,
     timeout: float = WAIT_S,
+    states: bool = False,
 ) -> AsyncGenerator[EventStream]:
-    """GET an event stream; closed on leaving. `expect` is the status it must have."""
+    """GET an event stream; closed on leaving.
+
+    Args:
+        expect: the status it must have.
+        states: whether the frames of `STATES` are read in order like any.
+    """
     async with Connection(server) as connection:
         async with asyncio.timeout(timeout):
             given = {"Accept": "text/event-stream", **(headers or {})}
@@ -411,7 +433,8 @@ async def open_stream(
         if status not in ((expect,) if isinstance(expect, int) else expect):
             body = await read_body(reader, answered)
             raise AssertionError(f"{path}: {status}, not {expect}: {body[:2000]!r}")
-        yield EventStream(status, answered, connection, reader, BodyDecoder(answered))
+        decoder = BodyDecoder(answered)
+        yield EventStream(status, answered, connection, reader, decoder, states)
 
 
 async def eventually(
