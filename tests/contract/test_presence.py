@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import pytest
 
 from tests.contract._requirements import proves
 from tests.contract.events import call, new_session, note, publish
+from tests.contract.prompting import answered, ask, look
 from tests.contract.wire import eventually, open_stream
 from tests.hub_process import HubProcess, running_hub
 
@@ -39,3 +42,39 @@ async def test_the_viewers_of_a_killed_hub_are_not_counted_for_ever(redis_url: s
             dying.kill()
             await counts(hub, session, 3, "the killed hub's share lapses")
         await counts(hub, session, 0, "everybody has left")
+
+
+@proves("prompt-unattended")
+async def test_a_prompt_that_nobody_can_answer_says_so(
+    redis_url: str, hub: HubProcess, other_hub: HubProcess, tmp_path: Path
+) -> None:
+    session = new_session()
+    keys = tmp_path / "keys.json"
+    scopes = {"watcher": ["read"], "person": ["read", "answer"]}
+    entries = [{"key": key, "scopes": given, "sessions": ["*"]} for key, given in scopes.items()]
+    keys.write_text(json.dumps(entries))
+    await publish(hub, session, [ask("u1"), ask("u2")])
+
+    async def is_(unattended: bool, what: str) -> None:
+        async def is_so() -> bool:
+            found = [await look(each, session, "u1") for each in (hub, other_hub)]
+            return {each["unattended"] for each in found} == {unattended}
+
+        await eventually(is_so, what)
+
+    await is_(True, "nobody is there")
+    with running_hub(redis_url, args=["--keys", str(keys)]) as strict:
+        path = f"/v1/sessions/{session}/sse"
+        watcher = {"Authorization": "Bearer watcher"}
+        person = {"Authorization": "Bearer person"}
+        async with open_stream(strict, path, headers=watcher):
+            await counts(hub, session, 1, "somebody watches")
+            await is_(True, "who watches cannot answer")
+            async with open_stream(strict, path, headers=person):
+                await is_(False, "somebody is there")
+                page = await call(hub, "GET", "/v1/prompts?limit=200")
+                mine = [each for each in page["data"] if each["session_id"] == session]
+                assert {each["unattended"] for each in mine} == {False}
+            await is_(True, "and has left")
+    await answered(hub, session, "u1", {"answer": "x"})
+    assert (await look(hub, session, "u1"))["unattended"] is None
