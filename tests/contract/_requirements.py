@@ -188,7 +188,7 @@ REQUIREMENTS: dict[str, Requirement] = {
             "ws-host-many": "One connection hosts many sessions, each in order.",
             "ws-host-ends": "The end of a host is told, and its lease is given back.",
             "ws-host-slow": "A host that does not read costs constant memory and stays the host.",
-            "ws-steering-refused": "Refusals of steering have the code and place they have on HTTP.",
+            "ws-steering-refused": "Refusals of steering have the code and place of HTTP.",
             "ws-steering-scopes": "Scopes are checked at each call, and when the token changes.",
         },
     ),
