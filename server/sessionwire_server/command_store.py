@@ -19,6 +19,7 @@ from sessionwire_server.commands import (
     CommandCursor,
     NewCommand,
     Receipt,
+    command_refusal,
     read_receipt,
 )
 from sessionwire_server.deadlines import Deadlines
@@ -133,14 +134,11 @@ class CommandStore:
         session_gone(sid, reply, writing=True)
         match reply[0]:
             case b"reused":
-                detail = f"another command was sent as {command.id!r}"
-                raise HubError(409, "command_id_reused", detail)
+                raise command_refusal("reused", command.id)
             case b"not_steerable":
-                raise HubError(409, "not_steerable", "the session takes no commands")
+                raise command_refusal("not_steerable")
             case b"full":
-                most = self._settings.commands_max
-                detail = f"{most} commands wait for the host, as many as may"
-                raise HubError(429, "commands_full", detail, headers={"Retry-After": "5"})
+                raise command_refusal("full", str(self._settings.commands_max))
             case _:
                 return _receipt(command.id, reply[1:])
 

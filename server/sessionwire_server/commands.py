@@ -32,6 +32,7 @@ __all__ = [
     "SendCommand",
     "Status",
     "check_command",
+    "command_refusal",
     "read_receipt",
 ]
 
@@ -125,6 +126,24 @@ def check_command(name: str, data: Mapping[str, Any]) -> None:
     steps = [str(step).replace("~", "~0").replace("/", "~1") for step in fault["loc"]]
     pointer = "".join(f"/{step}" for step in ("data", *steps))
     raise _invalid(f"{pointer}: {fault['msg']}", pointer)
+
+
+def command_refusal(reason: str, about: str = "") -> HubError:
+    """Build the error of a command that is not taken.
+
+    Args:
+        reason: `reused`, `not_steerable` or `full`.
+        about: the command's id where it is reused, how many may wait where those are full.
+    """
+    match reason:
+        case "reused":
+            detail = f"another command was sent as {about!r}"
+            return HubError(409, "command_id_reused", detail)
+        case "not_steerable":
+            return HubError(409, "not_steerable", "the session takes no commands")
+        case _:
+            detail = f"{about} commands wait for the host, as many as may"
+            return HubError(429, "commands_full", detail, headers={"Retry-After": "5"})
 
 
 def _invalid(detail: str, pointer: str) -> HubError:

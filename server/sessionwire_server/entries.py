@@ -15,6 +15,7 @@ import msgspec
 from sessionwire_schemas.catalog import NO_EFFECTS, Effects
 from sessionwire_schemas.prompts import NO_EFFECTS as NO_PROMPT_EFFECTS
 from sessionwire_schemas.prompts import Effects as PromptEffects
+from sessionwire_server.prompt_terms import CommandWrite
 
 __all__ = [
     "Entry",
@@ -86,6 +87,11 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     nothing to them."""
     secrets: bytes = b""
     """JSON object of what was cut out of `data`; empty for nothing."""
+    command: CommandWrite | None = None
+    """A command to the host that is taken together with it; only where it does something to
+    prompts."""
+    commands_max: int = 0
+    """Commands that may wait already where it has one, 0 for any number."""
 
 
 class Verdict(NamedTuple):

@@ -38,25 +38,21 @@ def check_catalog(session: SessionRecord) -> None:
 async def send_message(
     desk: Desk, sid: str, message: NewMessage, sender: Principal
 ) -> dict[str, Any]:
-    """Take a message: its event and its command.
-
-    The command goes first. Were the hub to die in between, the host has the whole message, and the
-    sender, who has had no answer, sends it again.
+    """Take a message: its event and its command, in one step.
 
     Raises:
         HubError: 404 `session_not_found`, 409 `catalog_mismatch`, `not_steerable`; 410
             `session_deleted`; 422 `idempotency_reused`; 429 `commands_full`.
     """
     check_catalog(await desk.hub.store.session(sid))
+    event = message.event(now_ms())
     try:
-        await desk.hub.commands.send(sid, message.command(sender))
+        verdict = await desk.publishing.publish_with(sid, event, message.command(sender))
     except HubError as error:
         if error.code != "command_id_reused":
             raise
         detail = "another message was sent with this Idempotency-Key"
         raise HubError(422, "idempotency_reused", detail) from error
-    event = message.event(now_ms())
-    (verdict,) = await desk.publishing.publish(sid, event)
     if verdict.duplicate and verdict.sequence is not None:
         event = await _stored(desk, sid, verdict.sequence) or event
     shown = message_of(event)

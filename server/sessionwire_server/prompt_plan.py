@@ -35,6 +35,7 @@ from sessionwire_server.prompt_terms import (
     Mark,
     PromptWrite,
     Quiet,
+    Sent,
     place_in_batch,
 )
 
@@ -53,7 +54,16 @@ def quiet_terms(entries: Sequence[Entry]) -> Quiet | None:
         closing = entry.prompts.closes
         if closing is not None and closing.request_id:
             names[closing.request_id] = None
-    return Quiet(tuple(names))
+    return Quiet(tuple(names), sent_with(entries))
+
+
+def sent_with(entries: Sequence[Entry]) -> tuple[Sent, ...]:
+    """Give the commands that are taken with events."""
+    return tuple(
+        Sent(index, entry.command, entry.commands_max)
+        for index, entry in enumerate(entries, 1)
+        if entry.command is not None
+    )
 
 
 def wanted_for(entries: Sequence[Entry]) -> Wanted:
@@ -340,6 +350,7 @@ class Plan:
             writes=tuple(writes),
             due=tuple(self._due.items()),
             commands=tuple(self._commands),
+            sent=sent_with(self.entries),
         )
 
     def _write(self, request_id: str) -> PromptWrite | None:

@@ -24,6 +24,7 @@ __all__ = [
     "Mark",
     "PromptWrite",
     "Quiet",
+    "Sent",
     "Terms",
     "place_in_batch",
 ]
@@ -66,13 +67,15 @@ class Quiet:
 
     Attributes:
         names: request ids.
+        sent: commands that are taken with the request's events.
     """
 
     names: Sequence[str] = ()
+    sent: Sequence[Sent] = ()
 
     def words(self) -> list[Word]:
         """Spell it."""
-        return ["q", len(self.names), *self.names]
+        return ["q", len(self.names), *self.names, *_sent_words(self.sent)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +123,7 @@ class PromptWrite:
 
 @dataclass(frozen=True, slots=True)
 class CommandWrite:
-    """A command to the host that is taken with an answer; see `lua/_send.lua`.
+    """A command to the host that is taken with events; see `lua/_send.lua`.
 
     Attributes:
         expires_in_ms: when it ends if no host reads it, 0 for never.
@@ -138,6 +141,32 @@ class CommandWrite:
 
 
 @dataclass(frozen=True, slots=True)
+class Sent:
+    """A command that is taken if an event of the request is new, and else was taken with it before.
+
+    Attributes:
+        index: which event, from 1.
+        command: the command.
+        most: commands that may wait already, 0 for any number.
+    """
+
+    index: int
+    command: CommandWrite
+    most: int
+
+    def words(self) -> tuple[Word, ...]:
+        """Spell it."""
+        return (self.index, *self.command.words(), self.most)
+
+
+def _sent_words(sent: Sequence[Sent]) -> list[Word]:
+    words: list[Word] = [len(sent)]
+    for one in sent:
+        words += one.words()
+    return words
+
+
+@dataclass(frozen=True, slots=True)
 class Decided:
     """Nothing has changed since the state was read from which all this follows.
 
@@ -152,6 +181,7 @@ class Decided:
         writes: records.
         due: deadlines by member, None for one that is over.
         commands: commands.
+        sent: commands that are taken with the request's events.
     """
 
     epoch: str
@@ -163,6 +193,7 @@ class Decided:
     writes: Sequence[PromptWrite] = ()
     due: Sequence[tuple[str, int | None]] = ()
     commands: Sequence[CommandWrite] = ()
+    sent: Sequence[Sent] = ()
 
     def words(self) -> list[Word]:
         """Spell it."""
@@ -179,7 +210,7 @@ class Decided:
         words.append(len(self.commands))
         for command in self.commands:
             words += command.words()
-        return words
+        return words + _sent_words(self.sent)
 
 
 Terms: TypeAlias = Quiet | Decided

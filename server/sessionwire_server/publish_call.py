@@ -13,6 +13,7 @@ from typing import Final
 from urllib.parse import quote
 
 from sessionwire_schemas.catalog import NO_EFFECTS, Effects
+from sessionwire_server.commands import command_refusal
 from sessionwire_server.entries import Entry, Position, Verdict
 from sessionwire_server.errors import HubError
 from sessionwire_server.prompt_terms import Decided, Mark, Terms
@@ -168,6 +169,12 @@ def refusal(sid: str, reply: Sequence[Reply]) -> HubError | None:
             return session_deleted(sid)
         case b"catalog":
             return catalog_mismatch(sid, str(reply[1], "ascii"))
+        case b"reused":
+            return command_refusal("reused", str(reply[1], "ascii"))
+        case b"not_steerable":
+            return command_refusal("not_steerable")
+        case b"full":
+            return command_refusal("full", str(reply[1]))
         case _:
             return session_not_found(sid)
 

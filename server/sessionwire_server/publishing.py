@@ -10,13 +10,18 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final, cast
 
+from msgspec import structs
+
 from sessionwire_schemas.catalog import CatalogName
 from sessionwire_schemas.cursor import Cursor
+from sessionwire_schemas.prompts import NO_EFFECTS
+from sessionwire_server.commands import NewCommand
 from sessionwire_server.entries import Verdict
 from sessionwire_server.errors import HubError
 from sessionwire_server.hub import Hub
 from sessionwire_server.ingest import Batch, Ingest
 from sessionwire_server.ndjson import Lines, Tally, lines_of
+from sessionwire_server.prompt_terms import CommandWrite
 
 __all__ = ["Publishing", "verdict_members"]
 
@@ -52,6 +57,28 @@ class Publishing:
             HubError: as `Ingest.prepare` and `EventStore.publish`.
         """
         return await self._stored(sid, lambda catalog: self.ingest.prepare(body, sid, catalog))
+
+    async def publish_with(self, sid: str, body: bytes, command: NewCommand) -> Verdict:
+        """Publish one event together with a command: both, or neither.
+
+        The event is one that does something to prompts. Where it was published before, so was the
+        command.
+
+        Raises:
+            HubError: as `publish`; 409 `command_id_reused`, `not_steerable`; 429 `commands_full`.
+        """
+        taken = CommandWrite(command.id, command.hash(), command.body(), command.about(), 0)
+        most = self._hub.settings.commands_max
+
+        def prepared(catalog: CatalogName | None) -> Batch:
+            batch = self.ingest.prepare(body, sid, catalog)
+            (entry,) = batch.entries
+            assert entry.prompts is not NO_EFFECTS, "its command would not be looked at"
+            batch.entries[0] = structs.replace(entry, command=taken, commands_max=most)
+            return batch
+
+        (verdict,) = await self._stored(sid, prepared)
+        return verdict
 
     async def upload(self, sid: str, chunks: AsyncIterator[bytes]) -> Tally:
         """Publish lines as they come in.

@@ -216,3 +216,46 @@ async def test_talking_to_the_host_needs_the_scope_steer(
         assert taken.is_success
         listed = await client.get(f"{path}/messages", headers=bearer("sender"))
         check_problem(listed, 403, "forbidden")
+
+
+async def test_a_message_that_the_host_may_not_be_told_is_stored_nowhere(
+    open_hub: OpenHub, sid: str
+) -> None:
+    async with open_hub(commands_max=1) as client:
+        path = await new(client, sid)
+        first = await client.post(f"{path}/messages", json=said("one"))
+        assert first.status_code == 201
+        check_problem(await client.post(f"{path}/messages", json=said("two")), 429, "commands_full")
+        listed = (await client.get(f"{path}/messages")).json()["data"]
+        assert listed == [first.json()]
+
+
+async def test_a_message_comes_once_also_while_something_is_asked(
+    client: httpx2.AsyncClient, sid: str
+) -> None:
+    """It ends what is asked, in the same step."""
+    path, headers = await new(client, sid), {"Idempotency-Key": "k"}
+    call: dict[str, Any] = {"id": "c", "name": "get_time", "arguments": {}}
+    await publish(client, path, everruns("tool.call_requested", {"tool_calls": [call]}))
+    answers = [
+        await client.post(f"{path}/messages", json=said("hello"), headers=headers) for _ in range(3)
+    ]
+    assert {answer.status_code for answer in answers} == {201}
+    assert len({answer.json()["id"] for answer in answers}) == 1
+    types = [event["type"] for event in (await client.get(f"{path}/events")).json()["data"]]
+    assert sorted(types) == ["input.message", "tool.call_requested", "tool.completed"]
+    (command,) = await commands(client, path, answers[0].json()["id"])
+    assert command["cursor"].endswith(".1")
+
+
+async def test_a_command_of_the_message_s_id_stands_in_its_way(
+    client: httpx2.AsyncClient, sid: str
+) -> None:
+    path, headers = await new(client, sid), {"Idempotency-Key": "k"}
+    name = (await client.post(f"{path}/messages", json=said("x"), headers=headers)).json()["id"]
+    other = f"{path}-2"
+    await new(client, f"{sid}-2")
+    taken = {"id": name, "type": "queue.clear"}
+    assert (await client.post(f"{other}/commands", json=taken)).status_code == 202
+    same = await client.post(f"{path}/commands", json=taken)
+    check_problem(same, 409, "command_id_reused")

@@ -12,8 +12,9 @@
 --   mark (prompt_terms.py).
 -- Returns {epoch, received_ms, requests…}; a request is {'', sequence, offset, check, duplicates…},
 --   the place before its first event and for each duplicate {index, durable, sequence, offset,
---   check}; a refused one is {'deleted'}, {'unknown'}, {'catalog', the session's catalog} or
---   {'stale'}, if its terms do not hold.
+--   check}; a refused one is {'deleted'}, {'unknown'}, {'catalog', the session's catalog},
+--   {'stale'}, if its terms do not hold, or for a command that is to be taken with it
+--   {'reused', its id}, {'not_steerable'} or {'full', how many may wait}.
 --#include _places.lua
 --#include _rewound.lua
 --#include _receipt.lua
@@ -79,9 +80,9 @@ for r = 1, tonumber(ARGV[9]) do
   requests[r] = request
 end
 local counts = has_terms and redis.call('HMGET', META, 'prompts_version', 'open_prompts',
-  'command_n') or {}
+  'command_n', 'steerable') or {}
 local version, open_prompts = tonumber(counts[1] or 0), tonumber(counts[2] or 0)
-local command_n = tonumber(counts[3] or 0)
+local command_n, takes_commands = tonumber(counts[3] or 0), counts[4] ~= '0'
 
 -- Runs a command that takes many members and answers each; returns the answers by member.
 local function answers(command, key, members)
@@ -213,6 +214,22 @@ local function is_stale(request)
   return false
 end
 
+-- Why a command that is to be taken with a new event is not, nil if it is.
+local to_send = {}
+local function send_refusal(request)
+  if not request.terms then return end
+  for index, i in pairs(request.terms.sent) do
+    local e = request.first + (index - 1) * WORDS
+    local id, most = ARGV[i], tonumber(ARGV[i + 5])
+    local receipt = redis.call('HGET', RECEIPTS, id)
+    if receipt and receipt_of(receipt).hash ~= ARGV[i + 1] then return {'reused', id} end
+    if not (receipt or seen[ARGV[e + 1]] or known(ARGV[e + 1], ARGV[e + 3])) then
+      if not takes_commands then return {'not_steerable'} end
+      if most > 0 and redis.call('XLEN', COMMANDS) + #to_send >= most then return {'full', most} end
+    end
+  end
+end
+
 local function refusal(request)
   if deleted then return {'deleted'} end
   if not exists and request.create ~= '1' then return {'unknown'} end
@@ -220,6 +237,7 @@ local function refusal(request)
     return {'catalog', catalog}
   end
   if is_stale(request) then return {'stale'} end
+  return send_refusal(request)
 end
 
 -- What says the same as an event that is stored nowhere: {durable, sequence, offset, check}.
@@ -274,6 +292,7 @@ for r = 1, #requests do
           id = id, type = ARGV[e + 2], body = body, message = ARGV[e + 9],
         }
         events[#events + 1] = event
+        if terms and terms.sent[index] then to_send[#to_send + 1] = terms.sent[index] end
         seen[id] = {durable and 1 or 0, sequence, offset, check}
         if request.places then
           request.places[index], request.events[index] = {offset, sequence}, event
@@ -332,7 +351,7 @@ if #events > 0 then
   change('received_ms', received)
   change('updated_ms', received)
 end
-local commands = 0
+local commands = #to_send
 if prompts_changed then
   version = version + 1
   change('prompts_version', version)
@@ -342,8 +361,8 @@ if prompts_changed then
     open_prompts, commands = open_prompts + opened_by(terms.writes), commands + #terms.commands
   end
   change('open_prompts', open_prompts)
-  if commands > 0 then change('command_n', command_n + commands) end
 end
+if commands > 0 then change('command_n', command_n + commands) end
 local first_ms = tonumber(meta[8] or received)
 if log_is_empty and sequence > sequence_before then change('first_ms', received) end
 if not stored_epoch then
@@ -407,6 +426,15 @@ if #events > 0 then
 end
 
 local written, sent = {}, {}
+-- Takes the command at ARGV[i].
+local function take(i)
+  command_n = command_n + 1
+  sent[#sent + 1] = {ARGV[i], send(COMMANDS, RECEIPTS, DUE, FINISHED, command_n, ARGV[i],
+    ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], tonumber(ARGV[i + 4]), now)}
+end
+for _, i in ipairs(to_send) do
+  if redis.call('HEXISTS', RECEIPTS, ARGV[i]) == 0 then take(i) end
+end
 if prompts_changed then
   local keys = {
     log = LOG, prompts = PROMPTS, closed = CLOSED, openers = KEYS[15], asking = KEYS[16],
@@ -424,7 +452,6 @@ if prompts_changed then
       else redis.call('ZADD', DUE, ARGV[i + 1], ARGV[i]) end
     end
     for _, i in ipairs(terms.commands) do
-      command_n = command_n + 1
       local id = ARGV[i]
       -- Nobody else's command may stand in an answer's way.
       local other = redis.call('HGET', RECEIPTS, id)
@@ -432,8 +459,7 @@ if prompts_changed then
         redis.call('XDEL', COMMANDS, string.format('%.0f-0', receipt_of(other).n))
         redis.call('ZREM', FINISHED, id)
       end
-      sent[#sent + 1] = {id, send(COMMANDS, RECEIPTS, DUE, FINISHED, command_n, id, ARGV[i + 1],
-        ARGV[i + 2], ARGV[i + 3], tonumber(ARGV[i + 4]), now)}
+      take(i)
     end
   end
   forget_prompts(keys, now, TOMBSTONE_MS, TOMBSTONES)
