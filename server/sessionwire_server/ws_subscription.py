@@ -66,7 +66,7 @@ class Subscription:
     async def _written(self, outlet: TransportOutlet, turns: anyio.Semaphore) -> None:
         viewer = self._viewer
         viewer.beat_s = min(viewer.beat_s, PATIENCE_S)
-        while viewer.ending is None and not outlet.closed:
+        while viewer.ending is None and not outlet.closed and not self._left:
             await self._pull(outlet, turns)
             if viewer.is_live:
                 await viewer.sleep(_never)

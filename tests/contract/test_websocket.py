@@ -241,6 +241,36 @@ async def test_one_connection_follows_many_sessions_and_lets_go_of_one(
         assert ids(await client.events(1)) == [event["id"]]
 
 
+@proves("ws-many")
+async def test_a_session_may_be_left_as_soon_as_it_is_followed(
+    hub: HubProcess, session: str
+) -> None:
+    await publish(hub, session, note())
+    params = {"session_id": session}
+    async with open_socket(hub) as client:
+        for _ in range(20):
+            steps = ["session.subscribe", "session.unsubscribe", "sessions.subscribe"]
+            steps += ["sessions.unsubscribe", "host.attach", "host.detach"]
+            await client.send(
+                [
+                    {"jsonrpc": "2.0", "id": step, "method": step, "params": params}
+                    if step.startswith(("session.", "host."))
+                    else {"jsonrpc": "2.0", "id": step, "method": step}
+                    for step in steps
+                ]
+            )
+            answers: list[str] = []
+            while len(answers) < len(steps):
+                message = await client.receive()
+                if "id" in message:
+                    assert "result" in message, message
+                    answers.append(message["id"])
+            assert answers == steps
+        assert await client.call("ping") == {}
+        await client.call("session.subscribe", session_id=session)
+    assert (await call(hub, "GET", f"/v1/sessions/{session}"))["host"]["connected"] is False
+
+
 @proves("ws-publish")
 async def test_publishing_answers_as_http_does(hub: HubProcess, session: str) -> None:
     events = [note(), delta("m", "x")]
