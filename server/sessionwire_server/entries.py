@@ -140,6 +140,7 @@ class Outlook:
     """Id of the durable event at the sequence asked for, None where it is not kept."""
     offset_at: int | None
     """Its offset."""
+    open_prompts: int = 0
 
 
 @dataclass(frozen=True, slots=True)

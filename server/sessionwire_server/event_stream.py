@@ -209,7 +209,7 @@ class EventStream:
                 "head": f"{outlook.epoch}.{head.sequence}.{head.offset}.{head.check}",
                 "resumed": opening.resumed,
                 "gap": gap,
-                "pending_prompts": 0,
+                "pending_prompts": outlook.open_prompts,
             },
             event_id=cursor,
             retry_ms=random.randint(*RETRY_MS),

@@ -103,7 +103,8 @@ def rewound_ranges(spelled: bytes | None) -> tuple[RewoundRange, ...]:
 
 def outlook(reply: Sequence[Reply]) -> Outlook:
     """Read what `look` answered for a session that exists."""
-    epoch, catalog, sequence, offset, check, first, first_offset, created, ranges, id_at, at = reply
+    epoch, catalog, sequence, offset, check, first, first_offset, created, *more = reply
+    ranges, id_at, at, open_prompts = more
     return Outlook(
         epoch=text(epoch),
         catalog=text(catalog),
@@ -114,6 +115,7 @@ def outlook(reply: Sequence[Reply]) -> Outlook:
         rewound=rewound_ranges(ranges),
         id_at=text(id_at) or None,
         offset_at=at if isinstance(at, int) else None,
+        open_prompts=open_prompts,
     )
 
 

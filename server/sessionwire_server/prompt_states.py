@@ -18,13 +18,24 @@ from sessionwire_server.prompt_view import prompt_members
 from sessionwire_server.raw_json import fit_for_a_line
 from sessionwire_server.redaction import shown
 
-__all__ = ["prompts_data"]
+__all__ = ["prompts_data", "prompts_list"]
 
 
 def prompts_data(
     sid: str, found: OpenPrompts, *, unattended: bool, redacted: bool, max_bytes: int
 ) -> bytes:
-    """Spell the open prompts, the oldest first.
+    """Spell the open prompts as an object, the oldest first; see `prompts_list`."""
+    prompts = prompts_list(
+        sid, found, unattended=unattended, redacted=redacted, max_bytes=max_bytes
+    )
+    more = b',"more":true' if len(prompts) < len(found.kept) else b""
+    return fit_for_a_line(b'{"data":[%b]%b}' % (b",".join(prompts), more))
+
+
+def prompts_list(
+    sid: str, found: OpenPrompts, *, unattended: bool, redacted: bool, max_bytes: int
+) -> list[bytes]:
+    """Spell open prompts, the oldest first.
 
     Args:
         sid: the session.
@@ -32,16 +43,15 @@ def prompts_data(
         unattended: whether nobody is connected who may answer.
         redacted: whether they are for somebody from whom is held back.
         max_bytes: most bytes of it, near enough.
+
+    Returns: fewer than there are where they do not fit.
     """
     seen = [_redacted(kept) for kept in found.kept] if redacted else found.kept
     whole = [_encoded(sid, kept, found, unattended) for kept in seen]
-    if sum(map(len, whole)) > max_bytes:
-        bare = [_encoded(sid, replace(kept, opener=None), found, unattended) for kept in seen]
-        spelled = _fitting(whole, bare, max_bytes)
-    else:
-        spelled = whole
-    more = b',"more":true' if len(spelled) < len(whole) else b""
-    return fit_for_a_line(b'{"data":[%b]%b}' % (b",".join(spelled), more))
+    if sum(map(len, whole)) <= max_bytes:
+        return whole
+    bare = [_encoded(sid, replace(kept, opener=None), found, unattended) for kept in seen]
+    return _fitting(whole, bare, max_bytes)
 
 
 def _fitting(whole: Sequence[bytes], bare: Sequence[bytes], max_bytes: int) -> list[bytes]:

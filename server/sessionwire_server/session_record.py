@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from sessionwire_schemas.cursor import NO_CHECK, Cursor
 from sessionwire_schemas.prompt import Completion
@@ -13,6 +13,8 @@ from sessionwire_server.entries import Head
 from sessionwire_server.redis_link import Reply
 
 __all__ = ["SessionFields", "SessionRecord", "agree", "record"]
+
+WAITING: Final = "waitingfortoolresults"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class SessionRecord:
 
     Attributes:
         title: the newest title, empty for none.
-        status: `started`, `active` or `idle`.
+        status: `waitingfortoolresults` while a prompt is open; else `started`, `active` or `idle`.
         updated_ms: when its last event was received, or it was created.
         given: JSON object of the members given at creation; `{}` for a session that its first event
             made.
@@ -82,6 +84,8 @@ def record(sid: str, flat: Mapping[bytes, bytes] | Sequence[Reply]) -> SessionRe
         value = meta.get(name)
         return default if value is None else value.decode()
 
+    open_prompts = int(meta.get(b"open_prompts", 0))
+    status = WAITING if open_prompts > 0 else spelled(b"status", "started")
     head = Head(
         int(meta.get(b"sequence", 0)), int(meta.get(b"offset", 0)), spelled(b"check", NO_CHECK)
     )
@@ -89,7 +93,7 @@ def record(sid: str, flat: Mapping[bytes, bytes] | Sequence[Reply]) -> SessionRe
         id=sid,
         catalog=spelled(b"catalog"),
         title=spelled(b"title"),
-        status=spelled(b"status", "started"),
+        status=status,
         created_ms=int(meta.get(b"created_ms", 0)),
         updated_ms=int(meta.get(b"updated_ms", 0)),
         epoch=spelled(b"epoch"),
@@ -97,7 +101,7 @@ def record(sid: str, flat: Mapping[bytes, bytes] | Sequence[Reply]) -> SessionRe
         given=meta.get(b"given") or b"{}",
         steerable=meta.get(b"steerable") != b"0",
         host_since_ms=int(meta[b"host_since"]) if b"host_since" in meta else None,
-        open_prompts=int(meta.get(b"open_prompts", 0)),
+        open_prompts=open_prompts,
         completion="host" if meta.get(b"completion") == b"host" else "hub",
     )
 

@@ -64,7 +64,7 @@ def session_members(
         "updated_at": rfc3339(session.updated_ms),
         "cursor": str(session.cursor),
         "sequence": session.head.sequence,
-        "pending_prompts": 0,
+        "pending_prompts": session.open_prompts,
         "viewers": viewers,
         "host": {
             "connected": session.host_since_ms is not None,

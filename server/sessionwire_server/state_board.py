@@ -13,6 +13,7 @@ from functools import partial
 from typing import Final, Protocol
 
 import anyio
+import msgspec
 
 from sessionwire_server.audience import State
 from sessionwire_server.channel import Channel
@@ -20,7 +21,8 @@ from sessionwire_server.errors import HubError
 from sessionwire_server.fan_out import FanOut
 from sessionwire_server.presence import Presence
 from sessionwire_server.prompt_kept import OpenPrompts
-from sessionwire_server.prompt_states import prompts_data
+from sessionwire_server.prompt_states import prompts_data, prompts_list
+from sessionwire_server.raw_json import fit_for_a_line
 from sessionwire_server.redis_link import StoreUnavailable
 from sessionwire_server.state_frames import StateName
 
@@ -69,6 +71,23 @@ class StateBoard:
     def _want(self, channel: Channel) -> None:
         self._waiting[channel] = None
         self._woken.set()
+
+    async def prompts(self, sid: str, *, redacted: bool) -> list[msgspec.Raw]:
+        """Read the open prompts of a session as the frame `prompts` lists them.
+
+        Raises:
+            HubError: as `PromptStore.open`.
+        """
+        found = await self._prompts.open(sid)
+        presence = await self._presence.of(sid)
+        spelled = prompts_list(
+            sid,
+            found,
+            unattended=presence.can_answer == 0,
+            redacted=redacted,
+            max_bytes=self._settings.page_bytes,
+        )
+        return [msgspec.Raw(fit_for_a_line(prompt)) for prompt in spelled]
 
     async def run(self) -> None:
         """Read what is marked for ever: a task of the hub."""

@@ -3,13 +3,13 @@
 --
 -- KEYS: meta, log, tail. ARGV: a sequence, or ''.
 -- Returns {epoch, catalog, sequence, offset, check, first sequence, first offset, created_ms,
---   rewound ranges, id at the sequence, its offset}, the last two '' where it is not kept; {} for a
---   session that does not exist, {'deleted'} for one that was deleted lately.
+--   rewound ranges, id at the sequence, its offset, open prompts}, id and offset '' where it is not
+--   kept; {} for a session that does not exist, {'deleted'} for one that was deleted lately.
 --#include _places.lua
 
 local META, LOG, TAIL = unpack(KEYS)
 local meta = redis.call('HMGET', META, 'epoch', 'catalog', 'sequence', 'offset', 'check',
-  'created_ms', 'rewound', 'deleted')
+  'created_ms', 'rewound', 'deleted', 'open_prompts')
 if meta[8] then return {'deleted'} end
 if not meta[1] then return {} end
 local sequence, offset = tonumber(meta[3]), tonumber(meta[4])
@@ -23,4 +23,5 @@ if ARGV[1] ~= '' then
   end
 end
 return {meta[1], meta[2] or '', sequence, offset, meta[5], first_kept(LOG, sequence),
-  first_kept(TAIL, offset), tonumber(meta[6] or 0), meta[7] or '', id, at}
+  first_kept(TAIL, offset), tonumber(meta[6] or 0), meta[7] or '', id, at,
+  tonumber(meta[9] or 0)}
