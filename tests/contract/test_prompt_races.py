@@ -68,12 +68,13 @@ async def over_websocket(hub: HubProcess, session: str, rid: str, value: Any, ke
     async with open_socket(hub) as client:
         try:
             prompt = await client.call("prompt.answer", answer=value, idempotency_key=key, **place)
+            return Told(200, prompt["answer"])
         except Refused as error:
-            if error.data["status"] == 503:
-                raise OSError(error.word) from error
-            assert error.word == "prompt_already_answered"
-            return Told(409, error.data["answer"])
-    return Told(200, prompt["answer"])
+            refusal = error
+    if refusal.data["status"] == 503:
+        raise OSError(refusal.word)
+    assert refusal.word == "prompt_already_answered"
+    return Told(409, refusal.data["answer"])
 
 
 async def over_tool_results(hub: HubProcess, session: str, rid: str, value: Any, key: str) -> Told:
