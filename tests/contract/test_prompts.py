@@ -657,6 +657,31 @@ async def test_an_approval_for_the_session_leaves_each_other_prompt_its_own_answ
     assert [each["data"]["requestId"] for each in closed] == ["p0", "p1", "p2", "p3"]
 
 
+@proves("prompt-status")
+async def test_a_session_says_how_many_prompts_it_waits_for(
+    hub: HubProcess, other_hub: HubProcess, session: str
+) -> None:
+    await publish(hub, session, [permit("p1"), ask("u2"), tool("x3")])
+
+    async def shown(server: HubProcess) -> tuple[int, str]:
+        seen = await call(server, "GET", f"/v1/sessions/{session}")
+        page = await call(server, "GET", f"/v1/sessions?q={session}")
+        assert page["data"][0]["pending_prompts"] == seen["pending_prompts"]
+        return seen["pending_prompts"], seen["status"]
+
+    waiting = "waitingfortoolresults"
+    for server in (hub, other_hub):
+        assert await shown(server) == (3, waiting)
+    await answered(other_hub, session, "x3", {"result": "1"})
+    assert await shown(hub) == (2, waiting)
+    await answered(hub, session, "p1", ALLOW)
+    assert await shown(other_hub) == (1, waiting)
+    await answered(hub, session, "u2", {"answer": "x"})
+    pending, status = await shown(hub)
+    assert pending == 0
+    assert status != waiting
+
+
 @pytest.mark.parametrize("name", CHANGES)
 @proves("prompt-corpus")
 async def test_the_open_prompts_after_each_event_of_an_example_history(
