@@ -28,6 +28,18 @@ def corpus(catalog: str) -> list[dict[str, Any]]:
     return list({event["id"]: event for event in events}.values())
 
 
+ENDING = ("abort", "session.idle", "session.resume", "session.shutdown", "input.message", "turn.")
+"""Types that end what is asked, for which the hub then adds an event of its own."""
+
+
+def unrelated(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same events, so that none answers, repeats or ends what another one asks."""
+    for event in events:
+        if "requestId" in event["data"]:
+            event["data"]["requestId"] = event["id"]
+    return sorted(events, key=lambda event: not event["type"].startswith(ENDING))
+
+
 def is_passing(catalog: str, event: dict[str, Any]) -> bool:
     """Judged by the flag and the names alone, not by the project's tables."""
     if event["type"] == "session.snapshot_rewind":
@@ -58,6 +70,7 @@ def spelled(event: dict[str, Any]) -> str:
 async def test_corpus_comes_out_as_it_went_in(hub: HubProcess, session: str, catalog: str) -> None:
     """Rewinds go to a session of their own, since they hide what stands before them."""
     events = [e for e in corpus(catalog) if e["type"] != "session.snapshot_rewind"]
+    events = unrelated(events)
     assert len(events) > 100
     for start in range(0, len(events), 200):
         await publish(hub, session, events[start : start + 200])
