@@ -139,7 +139,9 @@ class Plan:
             HubError: 413 `too_many_events`, they end more prompts than fit into one call.
         """
         for entry in entries:
-            if entry.id in self._stored or entry.id in self._state.known:
+            if entry.id in self._stored:
+                self._put(entry, Mark.ANY)
+            elif entry.id in self._state.known:
                 self._put(entry, Mark.KNOWN)
             elif entry.prompts is not NO_EFFECTS:
                 self._fold(entry)
