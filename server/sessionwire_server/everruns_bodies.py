@@ -16,11 +16,14 @@ from sessionwire_server.bodies import read_model_and_bytes
 from sessionwire_server.errors import HubError
 
 __all__ = [
+    "CreateBudget",
     "CreateChannelSession",
     "QuestionAnswers",
     "SendMessage",
     "ToolApprovals",
     "ToolResults",
+    "TopUpBudget",
+    "UpdateBudget",
     "everruns_body",
 ]
 
@@ -104,6 +107,37 @@ class CreateChannelSession(_Body):
 
     title: Annotated[str, Field(max_length=200)] | None = None
     metadata: dict[str, Any] | None = None
+
+
+Amount = Annotated[float, Field(allow_inf_nan=False, ge=0, le=1e15)]
+
+
+class CreateBudget(_Body):
+    """The body of `POST /v1/budgets`."""
+
+    subject_type: str
+    subject_id: str
+    currency: Annotated[str, Field(min_length=1, max_length=64)]
+    limit: Amount
+    soft_limit: Amount | None = None
+    period: dict[str, Any] | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class UpdateBudget(_Body):
+    """The body of `PATCH /v1/budgets/{budget_id}`; what is left out stays."""
+
+    limit: Amount | None = None
+    soft_limit: Amount | None = None
+    status: Literal["active", "paused", "exhausted", "disabled"] | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class TopUpBudget(_Body):
+    """The body of `POST …/top-up`."""
+
+    amount: Annotated[float, Field(allow_inf_nan=False, gt=0, le=1e15)]
+    description: Annotated[str, Field(max_length=1_000)] | None = None
 
 
 async def everruns_body(request: Request, model: type[Model]) -> tuple[Model, bytes]:

@@ -21,7 +21,7 @@ from sessionwire_server.commands import NewCommand
 from sessionwire_server.everruns_bodies import SendMessage
 from sessionwire_server.minting import rfc3339
 
-__all__ = ["MESSAGE_TYPES", "NewMessage", "message_of", "named_id"]
+__all__ = ["MESSAGE_TYPES", "NewMessage", "event_id_of", "message_of", "named_id"]
 
 MESSAGE_TYPES: Final = frozenset(
     {"input.message", "output.message.completed", "conversation.message", "tool.completed"}
@@ -39,6 +39,14 @@ def named_id(prefix: str, *words: str) -> str:
     """Make an id that follows from words: the same ones make the same id."""
     digest = hashlib.blake2b("\0".join(words).encode(errors="surrogatepass"), digest_size=16)
     return f"{prefix}_{digest.hexdigest()}"
+
+
+def event_id_of(text: str) -> str:
+    """Make an event's id that follows from a text: a UUID of version 8, for it hashes."""
+    bits = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=16).digest())
+    bits = bits & ~(0xF << 76) | 0x8 << 76
+    bits = bits & ~(0x3 << 62) | 0x2 << 62
+    return f"event_{UUID(int=bits).hex}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +78,8 @@ class NewMessage:
 
     @property
     def event_id(self) -> str:
-        """The id of its event: a UUID of version 8, for it hashes its message's."""
-        digest = hashlib.blake2b(self.id.encode(), digest_size=16).digest()
-        bits = int.from_bytes(digest)
-        bits = bits & ~(0xF << 76) | 0x8 << 76
-        bits = bits & ~(0x3 << 62) | 0x2 << 62
-        return f"event_{UUID(int=bits).hex}"
+        """The id of its event."""
+        return event_id_of(self.id)
 
     def _members(self) -> dict[str, Any]:
         said = self.said

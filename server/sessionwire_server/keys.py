@@ -12,6 +12,7 @@ from typing import Final
 
 __all__ = [
     "ASKING",
+    "BUDGETS",
     "DEADLINES",
     "FEED",
     "SESSIONS",
@@ -23,6 +24,9 @@ __all__ = [
 
 ASKING: Final = "sw:open"
 """ZSET of one score: sessions that may have open prompts, so that they can be found."""
+
+BUDGETS: Final = "sw:budgets"
+"""ZSET of one score: sessions that may have budgets, so that they can be listed."""
 
 DEADLINES: Final = "sw:deadlines"
 """ZSET: session id, score = Unix milliseconds at which something of it is due."""
@@ -62,6 +66,7 @@ class SessionKeys:
     asking: str
     secrets: str
     closed_at: str
+    budgets: str
     live: str
 
     @classmethod
@@ -90,6 +95,7 @@ class SessionKeys:
             self.asking,
             self.secrets,
             self.closed_at,
+            self.budgets,
         )
 
     def steering(self) -> tuple[str, ...]:

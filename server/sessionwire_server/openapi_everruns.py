@@ -7,11 +7,14 @@ from typing import Any, Final, cast
 from pydantic import BaseModel
 
 from sessionwire_server.everruns_bodies import (
+    CreateBudget,
     CreateChannelSession,
     QuestionAnswers,
     SendMessage,
     ToolApprovals,
     ToolResults,
+    TopUpBudget,
+    UpdateBudget,
 )
 from sessionwire_server.openapi_parts import (
     COUNT,
@@ -52,6 +55,7 @@ _CHANNEL: Final[Json] = {
 }
 
 _ANY: Final[Json] = {"type": "object", "additionalProperties": True}
+_NUMBER: Final[Json] = {"type": "number"}
 _LIST: Final[Json] = {"type": "array", "items": _ANY}
 
 
@@ -90,6 +94,28 @@ def _channel_session() -> Json:
     )
 
 
+def _budget() -> Json:
+    return object_of(
+        "id organization_id subject_type subject_id currency limit balance status created_at "
+        "updated_at",
+        {
+            "id": TEXT,
+            "organization_id": TEXT,
+            "subject_type": {"const": "session"},
+            "subject_id": TEXT,
+            "currency": TEXT,
+            "limit": _NUMBER,
+            "balance": _NUMBER,
+            "status": {"enum": ["active", "paused", "exhausted", "disabled"]},
+            "created_at": TIME,
+            "updated_at": TIME,
+            "soft_limit": _NUMBER,
+            "period": _ANY,
+            "metadata": _ANY,
+        },
+    )
+
+
 EVERRUNS_SCHEMAS: Final[Json] = {
     "SendMessage": _inlined(SendMessage),
     "ToolResults": _inlined(ToolResults),
@@ -106,6 +132,23 @@ EVERRUNS_SCHEMAS: Final[Json] = {
         {"name": TEXT, "streaming": FLAG, "input": _ANY, "auth": _LIST, "links": _ANY},
     ),
     "ChannelEvents": object_of("data", {"data": {"type": "array", "items": ref("Event")}}),
+    "CreateBudget": _inlined(CreateBudget),
+    "UpdateBudget": _inlined(UpdateBudget),
+    "TopUpBudget": _inlined(TopUpBudget),
+    "Budget": _budget(),
+    "BudgetCheck": object_of(
+        "action",
+        {
+            "action": {"enum": ["continue", "warn", "pause", "stop"]},
+            "message": TEXT,
+            "budget_id": TEXT,
+            "balance": _NUMBER,
+            "currency": TEXT,
+        },
+    ),
+    "Resumed": object_of(
+        "resumed_budgets session_id", {"resumed_budgets": COUNT, "session_id": TEXT}
+    ),
     "ResultsTaken": object_of("accepted status", {"accepted": COUNT, "status": TEXT}),
     "QuestionsTaken": object_of(
         "status answered_by session_status",
@@ -148,6 +191,8 @@ def everruns_paths() -> Json:
                 body=body(ref("ToolResults")),
             ),
         },
+        **_budget_paths(),
+        **_of_session(session),
         **_channel_paths(channel, ours),
         **_talk_paths(ours, "InChannel", _CHANNEL, SID, _END_USER),
         **_answer_paths(ours, "InChannel", _CHANNEL, SID, _END_USER),
@@ -204,6 +249,106 @@ def _answer_paths(base: str, under: str, *parameters: Json) -> Json:
                 "Decide about calls that were held back, all of them or none.",
                 {"200": answer("Decided.", ref("ApprovalsTaken"))},
                 body=body(ref("ToolApprovals")),
+            ),
+        },
+    }
+
+
+def _of_session(session: str) -> Json:
+    """Spell what else is asked of a session."""
+    budgets: Json = {"type": "array", "items": ref("Budget")}
+    return {
+        f"{session}/pin": {
+            "parameters": [SID],
+            "put": operation("pinSession", "Pin it.", {"204": answer("Pinned.")}),
+            "delete": operation(
+                "unpinSession", "Pin it no longer.", {"204": answer("Not pinned.")}
+            ),
+        },
+        f"{session}/resume": {
+            "parameters": [SID],
+            "post": operation(
+                "resumeSession",
+                "Let what was paused be spent again.",
+                {"200": answer("How many budgets were paused.", ref("Resumed"))},
+            ),
+        },
+        f"{session}/budgets": {
+            "parameters": [SID],
+            "get": operation(
+                "listSessionBudgets", "List its budgets.", {"200": answer("They.", budgets)}
+            ),
+        },
+        f"{session}/budget-check": {
+            "parameters": [SID],
+            "get": operation(
+                "checkSessionBudgets",
+                "Tell what its budgets let it do.",
+                {"200": answer("The strictest.", ref("BudgetCheck"))},
+            ),
+        },
+    }
+
+
+def _budget_paths() -> Json:
+    budget, budgets = ref("Budget"), {"type": "array", "items": ref("Budget")}
+    name: Json = {"name": "budget_id", "in": "path", "required": True, "schema": TEXT}
+    return {
+        "/v1/budgets": {
+            "get": operation(
+                "listBudgets",
+                "List the budgets of a session, or of all.",
+                {"200": answer("They.", budgets)},
+                parameters=(
+                    query("subject_type", "`session`; of anything else there are none."),
+                    query("subject_id", "The session."),
+                ),
+            ),
+            "post": operation(
+                "createBudget",
+                "Make a budget for a session.",
+                {"201": answer("It.", budget)},
+                body=body(ref("CreateBudget")),
+            ),
+        },
+        "/v1/budgets/{budget_id}": {
+            "parameters": [name],
+            "get": operation("getBudget", "Show a budget.", {"200": answer("It.", budget)}),
+            "patch": operation(
+                "updateBudget",
+                "Change what is named.",
+                {"200": answer("It.", budget)},
+                body=body(ref("UpdateBudget")),
+            ),
+            "delete": operation("deleteBudget", "Drop it.", {"204": answer("Gone.")}),
+        },
+        "/v1/budgets/{budget_id}/top-up": {
+            "parameters": [name],
+            "post": operation(
+                "topUpBudget",
+                "Add to what may be spent.",
+                {"200": answer("It.", budget)},
+                body=body(ref("TopUpBudget")),
+            ),
+        },
+        "/v1/budgets/{budget_id}/ledger": {
+            "parameters": [name],
+            "get": operation(
+                "listBudgetLedger",
+                "List what was added, the newest first.",
+                {"200": answer("The entries.", _LIST)},
+                parameters=(
+                    query("limit", "Most entries.", _up_to(200, 50)),
+                    query("offset", "Entries passed by.", COUNT),
+                ),
+            ),
+        },
+        "/v1/budgets/{budget_id}/check": {
+            "parameters": [name],
+            "get": operation(
+                "checkBudget",
+                "Tell what it lets its session do.",
+                {"200": answer("What.", ref("BudgetCheck"))},
             ),
         },
     }

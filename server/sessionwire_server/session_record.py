@@ -48,6 +48,7 @@ class SessionRecord:
         host_since_ms: when its host attached, None while it has none.
         open_prompts: how many prompts are open.
         completion: who closes an answered prompt.
+        pinned: whether somebody has pinned it.
     """
 
     id: str
@@ -63,6 +64,7 @@ class SessionRecord:
     host_since_ms: int | None = None
     open_prompts: int = 0
     completion: Completion = "hub"
+    pinned: bool = False
 
     @property
     def cursor(self) -> Cursor:
@@ -100,6 +102,7 @@ def record(sid: str, flat: Mapping[bytes, bytes] | Sequence[Reply]) -> SessionRe
         head=head,
         given=meta.get(b"given") or b"{}",
         steerable=meta.get(b"steerable") != b"0",
+        pinned=b"pinned" in meta,
         host_since_ms=int(meta[b"host_since"]) if b"host_since" in meta else None,
         open_prompts=open_prompts,
         completion="host" if meta.get(b"completion") == b"host" else "hub",

@@ -71,6 +71,7 @@ def session_members(
             "since": None if session.host_since_ms is None else rfc3339(session.host_since_ms),
         },
         "steerable": session.steerable,
+        "is_pinned": session.pinned,
     }
     if lasts is not None:
         members["last"] = [msgspec.Raw(event.body) for event in lasts]

@@ -344,6 +344,16 @@ class EventStore:
             raise session_not_found(sid)
         await self._index.remove(sid)
 
+    async def pin(self, sid: str, *, pinned: bool) -> None:
+        """Pin a session, or no longer.
+
+        Raises:
+            HubError: 410 `session_deleted`.
+        """
+        reply = await self._read("session_pin", sid, (SessionKeys.of(sid).meta,), int(pinned))
+        if reply[0] == b"deleted":
+            raise publish_call.session_deleted(sid)
+
     async def trim(self, sid: str) -> None:
         """End what the session's log keeps longer than the settings say."""
         keys = SessionKeys.of(sid)

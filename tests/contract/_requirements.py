@@ -276,6 +276,7 @@ REQUIREMENTS: dict[str, Requirement] = {
         {
             "everruns-sdk": "everruns-sdk streams, resumes and lists unmodified.",
             "everruns-sdk-agent": "everruns-sdk's AgentClient calls an agent through the hub.",
+            "everruns-sdk-budgets": "everruns-sdk keeps budgets, resumes and pins sessions.",
             "everruns-sdk-verbs": "everruns-sdk's Everruns client steers and answers a session.",
             "httpx-sse": "httpx-sse reads the stream.",
             "node-eventsource": "WHATWG EventSource reads, reconnects and stops.",

@@ -6,6 +6,7 @@ from starlette.routing import BaseRoute
 
 from sessionwire_server.resource import resource
 from sessionwire_server.routes import everruns_answers as answers
+from sessionwire_server.routes import everruns_budgets as budgets
 from sessionwire_server.routes import everruns_channels as channels
 from sessionwire_server.routes import everruns_sessions as sessions
 
@@ -15,6 +16,7 @@ __all__ = ["everruns_routes"]
 def everruns_routes() -> list[BaseRoute]:
     """Build them."""
     session = "/v1/sessions/{sid}"
+    budget = "/v1/budgets/{budget_id}"
     channel = "/v1/channels/{channel}"
     ours = channel + session.removeprefix("/v1")
     return [
@@ -23,6 +25,15 @@ def everruns_routes() -> list[BaseRoute]:
         resource(f"{session}/tool-results", post=answers.answer_tools),
         resource(f"{session}/question-answers", post=answers.answer_questions),
         resource(f"{session}/tool-approvals", post=answers.approve_tools),
+        resource(f"{session}/pin", put=budgets.pin, delete=budgets.unpin),
+        resource(f"{session}/resume", post=budgets.resume),
+        resource(f"{session}/budgets", get=budgets.list_of_session),
+        resource(f"{session}/budget-check", get=budgets.check_session),
+        resource("/v1/budgets", get=budgets.list_all, post=budgets.create),
+        resource(budget, get=budgets.show, patch=budgets.update, delete=budgets.delete),
+        resource(f"{budget}/top-up", post=budgets.top_up),
+        resource(f"{budget}/ledger", get=budgets.ledger),
+        resource(f"{budget}/check", get=budgets.check),
         resource(channel, get=channels.show_card),
         resource(f"{channel}/sessions", get=channels.list_sessions, post=channels.create_session),
         resource(ours, get=channels.show_session),
