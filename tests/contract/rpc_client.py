@@ -122,8 +122,8 @@ class RpcClient:
     async def state(
         self, session: str, name: str, wanted: Callable[[Any], bool], *, timeout: float = WAIT_S
     ) -> Any:
-        """Wait until a session's `prompts` or `presence` is as wanted; its params."""
-        key = (session, f"session.{name}")
+        """Wait until a session's `prompts`, `presence` or `host.presence` is as wanted."""
+        key = (session, name if "." in name else f"session.{name}")
         async with asyncio.timeout(timeout):
             while key not in self.states or not wanted(self.states[key]):
                 self._keep(await self.receive(timeout=timeout))
