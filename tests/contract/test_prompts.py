@@ -658,6 +658,35 @@ async def test_an_approval_for_the_session_leaves_each_other_prompt_its_own_answ
 
 
 @proves("prompt-status")
+async def test_whoever_comes_or_comes_back_is_told_what_is_open_in_order(
+    hub: HubProcess, other_hub: HubProcess, session: str
+) -> None:
+    path = f"/v1/sessions/{session}/sse?control=1"
+    await publish(hub, session, [permit("p1"), ask("u2"), tool("x3")])
+
+    async def told(server: HubProcess) -> tuple[int, list[str]]:
+        async with open_stream(server, path, states=True) as stream:
+            connected, *states = await stream.take(3)
+            assert connected.event == "connected"
+            assert {each.event for each in states} == {"prompts", "presence"}
+            (shown,) = [each for each in states if each.event == "prompts"]
+            names = [each["request_id"] for each in shown.json()["data"]]
+            return connected.json()["pending_prompts"], names
+
+    for server in (hub, other_hub, hub):
+        assert await told(server) == (3, ["p1", "u2", "x3"])
+    async with open_stream(hub, path, states=True) as stream:
+        await stream.until("caught_up")
+        await answered(other_hub, session, "x3", {"result": "1"})
+        (change,) = (await stream.until("prompts"))[-1:]
+        assert [each["request_id"] for each in change.json()["data"]] == ["p1", "u2"]
+    assert await told(hub) == (2, ["p1", "u2"])
+    await answered(hub, session, "p1", ALLOW)
+    await answered(hub, session, "u2", {"answer": "x"})
+    assert await told(other_hub) == (0, [])
+
+
+@proves("prompt-status")
 async def test_a_session_says_how_many_prompts_it_waits_for(
     hub: HubProcess, other_hub: HubProcess, session: str
 ) -> None:
