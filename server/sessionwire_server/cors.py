@@ -36,7 +36,7 @@ class Cors(CORSMiddleware):
         super().__init__(
             app,
             allow_origins=("*",) if origins.any else tuple(sorted(origins.exact)),
-            allow_methods=("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"),
+            allow_methods=("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"),
             allow_headers=ALLOWED_HEADERS,
             allow_credentials=bool(origins.exact) and not origins.any,
             expose_headers=EXPOSED_HEADERS,

@@ -104,4 +104,4 @@ def _cut_short(code: str) -> None:
 
 def _method(scope: Scope) -> str:
     method = scope["method"]
-    return method if method in {"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"} else "other"
+    return method if method in {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} else "other"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import sys
 from collections.abc import Generator
 from typing import Any
 
@@ -10,8 +13,8 @@ import pytest
 
 from tests.chaos.proxy import FaultProxy
 from tests.contract._requirements import proves
-from tests.contract.everruns_hosting import agent_client, hosting, sdk
-from tests.hub_process import HubProcess, running_hub
+from tests.contract.everruns_hosting import HOST, agent_client, channel_url, hosting, sdk
+from tests.hub_process import KEY, HubProcess, running_hub
 
 pytestmark = [
     pytest.mark.anyio,
@@ -54,6 +57,15 @@ async def test_run_makes_a_session_and_returns_the_reply(hosted: HubProcess) -> 
     async with agent_client(hosted) as agent:
         with anyio.fail_after(30):
             assert await agent.run("hello there") == "hello there"
+
+
+@proves("everruns-sdk-agent")
+async def test_the_example_says_truly_how_it_is_called(hosted: HubProcess) -> None:
+    (program,) = re.findall(r'"(import asyncio, everruns_sdk.*)"', HOST.read_text())
+    env = {**os.environ, "EVERRUNS_AGENT_URL": channel_url(hosted), "EVERRUNS_AGENT_KEY": KEY}
+    with anyio.fail_after(60):
+        ran = await anyio.run_process([sys.executable, "-c", program], env=env)
+    assert ran.stdout.decode().strip() == "hello"
 
 
 @proves("everruns-sdk-agent")
@@ -199,8 +211,9 @@ async def test_a_turn_is_cancelled_and_its_caller_released(hosted: HubProcess) -
 
         async def cancel() -> None:
             await event_of(agent, session, "turn.started")
-            for _ in range(2):
-                assert (await agent.cancel(session))["status"] == "cancelled"
+            assert (await agent.cancel(session))["status"] == "cancelled"
+            # The host may have been quick.
+            assert (await agent.cancel(session))["status"] in ("cancelled", "no_op")
 
         with anyio.fail_after(30):
             async with anyio.create_task_group() as tasks:
