@@ -101,6 +101,7 @@ class Client:
     async def create_session(
         self,
         session_id: str = "",
+        /,
         *,
         catalog: str = "",
         title: str = "",

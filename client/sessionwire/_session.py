@@ -225,7 +225,7 @@ class Session:
         """
         return await self.client.api.call("GET", session_path(self.id))
 
-    async def events(self, **params: str | int | Sequence[str]) -> dict[str, Any]:
+    async def events(self, /, **params: str | int | Sequence[str]) -> dict[str, Any]:
         """List durable events: `{data, first_sequence, last_sequence, cursor}`.
 
         Args:
@@ -239,7 +239,7 @@ class Session:
         }
         return await self.client.api.call("GET", session_path(self.id, "events"), params=given)
 
-    async def create(self, **members: Any) -> dict[str, Any]:
+    async def create(self, /, **members: Any) -> dict[str, Any]:
         """Create the session if it is not there; see `Client.create_session`."""
         return await self.client.create_session(self.id, catalog=self.catalog, **members)
 
