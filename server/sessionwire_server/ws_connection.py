@@ -153,6 +153,11 @@ class Connection:
 
     # What the methods use.
 
+    @property
+    def program(self) -> str:
+        """What the client calls itself, "" where it does not say."""
+        return self._websocket.headers.get("user-agent", "")
+
     async def notify(self, method: str, params: dict[str, Any]) -> None:
         """Send a notification.
 
@@ -204,7 +209,7 @@ class Connection:
             self.end("error")
 
     def speak_as(self, principal: Principal) -> None:
-        """Go on with another token; 4501 if it may not see what is followed.
+        """Go on with another token; 4501 if it may not do what is going on, or see as much of it.
 
         Raises:
             HubError: 429 `too_many_connections`.
@@ -215,12 +220,17 @@ class Connection:
             place.enter_context(hub.connected(principal.id))
             self._place.close()
             self._place = place
-        self.principal = principal
+        before, self.principal = self.principal, principal
         self._authenticate_by = math.inf
         self.outlet.limit_messages(hub.settings.max_message_bytes)
         hub.renew_clock(self, _left_s(principal.expires_at))
-        if not self._still_allowed(principal):
+        if not self._still_allowed(principal) or (before and self._sees_less(before, principal)):
             self.end("forbidden")
+
+    def _sees_less(self, before: Principal, now: Principal) -> bool:
+        """Whether more is held back from what is followed than when it was subscribed to."""
+        redacts = self.desk.hub.redacts
+        return bool(self.subscriptions) and redacts(now) and not redacts(before)
 
     def _still_allowed(self, principal: Principal) -> bool:
         if self.listing is not None and not principal.may("read"):

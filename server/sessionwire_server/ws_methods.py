@@ -1,13 +1,14 @@
 """What can be called over a WebSocket (protocol.md §7): one coroutine function a method.
 
 Each reads its params, checks what the speaker may do and does what the HTTP route does. The table
-names them all; those of commands and the host are `ws_commands`.
+names them all; those of commands and the host are `ws_commands`, those of
+prompts `ws_prompts`.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -18,14 +19,20 @@ from starlette.datastructures import Headers, QueryParams
 
 from sessionwire_server.access import unauthorized
 from sessionwire_server.audience import Filter, Taste, plain
+from sessionwire_server.entries import StoredEvent
 from sessionwire_server.errors import HubError
 from sessionwire_server.ingest import batch_too_large
 from sessionwire_server.list_changes import list_changes, list_query
 from sessionwire_server.minting import rfc3339
 from sessionwire_server.opening import Opening, open_at
+from sessionwire_server.presence import Presence
+from sessionwire_server.prompt_kept import OpenPrompts
+from sessionwire_server.prompt_states import prompts_data
 from sessionwire_server.publish_call import SessionDeleted
 from sessionwire_server.publishing import verdict_members
 from sessionwire_server.query import Query
+from sessionwire_server.redaction import redacted_taste
+from sessionwire_server.redaction import shown as redacted
 from sessionwire_server.rpc_call import read_params
 from sessionwire_server.rpc_spelling import RpcSpelling
 from sessionwire_server.session_index import SessionQuery
@@ -34,6 +41,7 @@ from sessionwire_server.stream_request import StreamRequest
 from sessionwire_server.viewer import Viewer
 from sessionwire_server.ws_call import Answer, Method, allowed, answer, speaker
 from sessionwire_server.ws_commands import COMMAND_METHODS
+from sessionwire_server.ws_prompts import PROMPT_METHODS
 from sessionwire_server.ws_sender import TransportOutlet
 from sessionwire_server.ws_subscription import Subscription
 
@@ -75,6 +83,11 @@ class _List(msgspec.Struct):
     q: str = ""
 
 
+class _Prompts(msgspec.Struct):
+    data: msgspec.Raw
+
+
+_PROMPTS: Final = msgspec.json.Decoder(_Prompts)
 _TOKEN: Final = msgspec.json.Decoder(_Token)
 _SESSION: Final = msgspec.json.Decoder(_Session)
 _EVENTS: Final = msgspec.json.Decoder(_Events)
@@ -155,6 +168,8 @@ async def _catalog(connection: Connection, sid: str) -> str:
 def _viewer(connection: Connection, sid: str, shown: Filter) -> Viewer:
     hub, outlet = connection.desk.hub, connection.outlet
     taste = Taste(shown, RpcSpelling(sid, outlet.framing), True, plain)
+    if hub.redacts(speaker(connection)):
+        taste = redacted_taste(taste)
     sender = outlet if isinstance(outlet, TransportOutlet) else None
     return Viewer(hub.feed.channel(sid), taste, hub.pages, sender)
 
@@ -171,18 +186,44 @@ async def _opened(
     await hub.feed.confirm(viewer.channel)
     opening = await open_at(hub.store, sid, request.start, now_ms=int(time.time() * 1000))
     lasts = await hub.pages.lasts(sid)
-    record = await hub.store.session(sid)
+    record, prompts = await hub.store.session(sid), await hub.prompts.open(sid)
+    presence = await hub.presence.of(sid)
     viewer.begin(opening, ephemeral_replay=True, snapshot_sent=True)
     if opening.gap is not None:
         hub.fan_out.stats.gaps += 1
     return msgspec.json.encode(
         {
             **_place_members(opening),
-            "prompts": [],
-            "last": [msgspec.Raw(event.body) for event in lasts if shown.admits(event)],
-            "session": session_members(record, viewers=(await hub.presence.of(sid)).viewers),
+            "prompts": _spelled(connection, sid, prompts, presence),
+            "last": [msgspec.Raw(event.body) for event in _seen(connection, lasts, shown)],
+            "session": session_members(record, viewers=presence.viewers),
         }
     )
+
+
+def _seen(
+    connection: Connection, lasts: Sequence[StoredEvent], wanted: Filter
+) -> list[StoredEvent]:
+    """Pick the last values that the speaker wants and may be shown, as it may be shown them."""
+    admitted = [event for event in lasts if wanted.admits(event)]
+    if not connection.desk.hub.redacts(speaker(connection)):
+        return admitted
+    return [seen for event in admitted if (seen := redacted(event)) is not None]
+
+
+def _spelled(
+    connection: Connection, sid: str, found: OpenPrompts, presence: Presence
+) -> msgspec.Raw:
+    """Spell the open prompts as the state that follows tells them, within the same bounds."""
+    hub = connection.desk.hub
+    data = prompts_data(
+        sid,
+        found,
+        unattended=presence.can_answer == 0,
+        redacted=hub.redacts(speaker(connection)),
+        max_bytes=hub.settings.page_bytes,
+    )
+    return _PROMPTS.decode(data).data
 
 
 def _place_members(opening: Opening) -> dict[str, Any]:
@@ -256,6 +297,7 @@ def _query(given: _Place) -> QueryParams:
 
 METHODS: Final[Mapping[str, Method]] = {
     **COMMAND_METHODS,
+    **PROMPT_METHODS,
     AUTHENTICATE: authenticate,
     "ping": ping,
     "session.publish": publish,

@@ -358,7 +358,7 @@ async def test_what_is_refused_says_why_and_ends_nothing(hub: HubProcess, sessio
         ("session.publish", {"session_id": session}, -32602, "invalid_parameter"),
         ("session.publish", {"session_id": session, "events": [1]}, -32000, "invalid_event"),
         ("session.publish", {"session_id": session, "events": []}, -32000, "empty_batch"),
-        ("prompt.answer", {}, -32601, "method_not_found"),
+        ("prompt.answer", {}, -32602, "invalid_parameter"),
         ("host.attach", {}, -32602, "invalid_parameter"),
     ]
     async with open_socket(hub) as client:
