@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ from tests.contract.prompting import (
 )
 from tests.contract.test_commands import acknowledge, hosting, read
 from tests.contract.test_publish import check_problem
-from tests.contract.wire import open_stream, request
+from tests.contract.wire import Connection, open_stream, request
 from tests.hub_process import HubProcess
 from tests.schemas.test_answers import ANSWERS, WRONG
 
@@ -226,6 +227,53 @@ async def test_numbers_and_texts_of_an_answer_arrive_as_they_were(
     async with hosting(hub, session) as (host, _):
         (command,) = read(await host.take(1))
     assert command["data"]["answer"] == {"result": value}
+
+
+WORDS = (
+    "action",
+    "answer",
+    "approved",
+    "content",
+    "error",
+    "feedback",
+    "handled",
+    "headers",
+    "kind",
+)
+WORDS += ("model", "result", "role", "selectedAction", "wasFreeform", "accessToken", "maxAiCredits")
+
+
+def anything(chance: random.Random, depth: int = 3) -> Any:
+    """Some JSON value, with the members that answers have more often than others."""
+    plain = (None, True, 0, -1, 1.5, 2**63 - 1, "", "yes", "approve-once", "accept", "\u0000é")
+    kind = chance.randrange(4) if depth else 0
+    if kind < 2:
+        return chance.choice(plain)
+    if kind == 2:
+        return [anything(chance, depth - 1) for _ in range(chance.randrange(3))]
+    names = chance.sample(WORDS, chance.randrange(4))
+    return {name: anything(chance, depth - 1) for name in names}
+
+
+@pytest.mark.parametrize("seed", range(4))
+@proves("prompt-refused")
+async def test_no_answer_makes_the_hub_fail(hub: HubProcess, session: str, seed: int) -> None:
+    """Whatever is sent is taken, or refused with a code of its own; nothing else happens."""
+    chance = random.Random(seed)
+    openers = sorted({opener for opener, _, _ in ANSWERS} | {"permission.requested"})
+    asked = {f"{opener}/{n}": opener for opener in openers for n in range(12)}
+    await publish(hub, session, [copilot(o, {"requestId": rid}) for rid, o in asked.items()])
+    left = set(asked)
+    async with Connection(hub) as connection:
+        for rid in asked:
+            given = await answer(connection, session, rid, anything(chance))
+            if given.status == 200:
+                left.discard(rid)
+                assert given.json()["status"] == "completed"
+            else:
+                check_problem(given, 422, "invalid_answer")
+    page = await call(hub, "GET", f"{prompts(session)}?limit=200")
+    assert {each["request_id"] for each in page["data"]} == left
 
 
 RIDS = [
