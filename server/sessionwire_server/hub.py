@@ -63,6 +63,20 @@ _COUNTS = {
 }
 
 
+_PROMPT_COUNTS = {
+    "opened": "Prompts opened.",
+    "answered": "Answers taken.",
+    "completed": "Prompts closed with an answer.",
+    "expired": "Prompts whose time was over, or whose answer no host fetched.",
+    "cancelled": "Prompts cancelled.",
+    "orphaned": "Prompts nobody waited for any more.",
+    "withdrawn": "Prompts closed without an answer.",
+    "rewound": "Prompts rewound.",
+    "overruled": "Answers that the host decided otherwise.",
+    "lost": "Prompts lost with their records.",
+}
+
+
 class Clocked(Protocol):
     """A stream or connection that ends in time. Times are those of the event loop.
 
@@ -166,6 +180,9 @@ class Hub:
         metrics.gauges["viewers"] = ("Open session streams.", lambda: fan_out.viewers)
         metrics.gauges["channels"] = ("Sessions watched.", lambda: len(fan_out.channels))
         metrics.gauges["live"] = ("Whether the live path is proven.", lambda: self.feed.proven)
+        counts = self.prompts.counts
+        for name, text in _PROMPT_COUNTS.items():
+            metrics.counters[f"prompts_{name}"] = (text, partial(counts.__getitem__, name))
         for name, text in _COUNTS.items():
             metrics.counters[name] = (text, partial(getattr, stats, name))
         return metrics

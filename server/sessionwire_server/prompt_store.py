@@ -65,6 +65,11 @@ logger = logging.getLogger(__name__)
 ATTEMPTS: Final = 64
 """Changes that may come between, before whoever asks is told to come again."""
 
+HINT_S: Final = 60.0
+"""How often the hints to a session that is read are made sure of."""
+
+MAX_HINTED: Final = 10_000
+
 Submit: TypeAlias = Callable[[str, PublishRequest], Awaitable[list[Verdict] | None]]
 """Stores a request; None if its terms did not hold."""
 
@@ -101,6 +106,8 @@ class PromptStore:
         self._deadlines = deadlines
         self._submit = submit
         self._read_log = read_log
+        self._hinted: dict[str, float] = {}
+        """When the hints to a session were last made sure of, the oldest first."""
         self._turns: dict[str, _Turn] = {}
 
     # Reading.
@@ -108,10 +115,27 @@ class PromptStore:
     async def open(self, sid: str) -> OpenPrompts:
         """Read the open prompts of a session with their openers, the oldest first."""
         state = await self._seen(sid, Wanted("all", openers=True))
+        if state.open:
+            await self._find_again(sid, state)
         kept = [state.kept(one.prompt.request_id) for one in state.oldest_first()]
         catalog = "" if state.catalog is None else state.catalog.name
         found = tuple(one for one in kept if one is not None)
         return OpenPrompts(state.version, state.now_ms, catalog, found)
+
+    async def _find_again(self, sid: str, state: PromptState) -> None:
+        """Write the hints to a session that has open prompts, should they be lost; now and then."""
+        now = anyio.current_time()
+        if now - self._hinted.get(sid, float("-inf")) < HINT_S:
+            return
+        self._hinted.pop(sid, None)
+        self._hinted[sid] = now
+        if len(self._hinted) > MAX_HINTED:
+            del self._hinted[next(iter(self._hinted))]
+        prompts = [one.prompt for one in state.open.values()]
+        deadlines = [p.expires_ms for p in prompts if p.state == "pending" and p.expires_ms]
+        if deadlines:
+            await self._deadlines.note(sid, max(1, min(deadlines) - state.now_ms))
+        await self._link.command("ZADD", ASKING, 0, sid)
 
     async def look(self, sid: str, rid: str, *, secrets: bool = False) -> Looked:
         """Read one prompt, open or closed, and with `secrets` what was cut out of its opener.

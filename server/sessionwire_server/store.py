@@ -65,7 +65,7 @@ class EventStore:
         self._settings = settings
         self.queue = PublishQueue(self._publish_all)
         self._index = SessionIndex(link, settings)
-        self.prompts = PromptStore(link, settings, Deadlines(link), self._submit, self.log_page)
+        self.prompts = PromptStore(link, settings, Deadlines(link), self.submit, self.log_page)
 
     async def run(self) -> None:
         """Keep the list of sessions current, until cancelled: a task of the hub."""
@@ -99,11 +99,11 @@ class EventStore:
             await self._index.announce(sid)
         if any(entry.prompts is not NO_PROMPT_EFFECTS for entry in entries):
             return await self.prompts.publish(sid, catalog, entries, create=create)
-        verdicts = await self._submit(sid, PublishRequest(catalog or "", create, entries))
+        verdicts = await self.submit(sid, PublishRequest(catalog or "", create, entries))
         assert verdicts is not None
         return verdicts
 
-    async def _submit(self, sid: str, request: PublishRequest) -> list[Verdict] | None:
+    async def submit(self, sid: str, request: PublishRequest) -> list[Verdict] | None:
         """Have a request stored; None if its terms do not hold."""
         epoch, received_ms, reply = await self.queue.submit(sid, request)
         if publish_call.is_stale(reply):
