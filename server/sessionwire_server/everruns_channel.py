@@ -82,7 +82,7 @@ def card(channel: Channel) -> dict[str, Any]:
         "name": channel.id,
         "streaming": True,
         "input": {"text": True, "images": True, "files": True},
-        "auth": [{"type": "agent_key"}],
+        "auth": [{"type": "agent_key"}, {"type": "runtime_token"}],
         "links": {"sessions": f"/v1/channels/{channel.id}/sessions"},
     }
 

@@ -131,6 +131,15 @@ EVERRUNS_SCHEMAS: Final[Json] = {
         "name streaming input auth links",
         {"name": TEXT, "streaming": FLAG, "input": _ANY, "auth": _LIST, "links": _ANY},
     ),
+    "RuntimeToken": object_of(
+        "access_token token_type expires_in virtual_user_id",
+        {
+            "access_token": TEXT,
+            "token_type": {"const": "Bearer"},
+            "expires_in": COUNT,
+            "virtual_user_id": TEXT,
+        },
+    ),
     "ChannelEvents": object_of("data", {"data": {"type": "array", "items": ref("Event")}}),
     "CreateBudget": _inlined(CreateBudget),
     "UpdateBudget": _inlined(UpdateBudget),
@@ -382,6 +391,14 @@ def _channel_paths(channel: str, ours: str) -> Json:
                 {"201": answer("It.", shown)},
                 parameters=(_KEY,),
                 body=body(ref("CreateChannelSession"), required=False),
+            ),
+        },
+        f"{channel}/runtime-auth": {
+            "parameters": [_CHANNEL, _END_USER],
+            "post": operation(
+                "makeRuntimeToken",
+                "Make a token for the browser of an end user.",
+                {"200": answer("The token.", ref("RuntimeToken"))},
             ),
         },
         ours: {

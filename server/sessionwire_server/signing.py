@@ -13,7 +13,7 @@ import hashlib
 import hmac
 import secrets
 import time
-from typing import Final, Literal
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -23,7 +23,8 @@ from sessionwire_server.redis_link import RedisLink
 
 __all__ = ["Grant", "Purpose", "Signer"]
 
-Purpose = Literal["ticket", "sign-in"]
+Purpose: TypeAlias = str
+"""What a token is for, and nothing else: `ticket`, `sign-in`, or `runtime …` for one end user."""
 
 _SECRET_BYTES: Final = 32
 _REFRESH_S: Final = 1.0

@@ -13,7 +13,14 @@ import pytest
 
 from tests.chaos.proxy import FaultProxy
 from tests.contract._requirements import proves
-from tests.contract.everruns_hosting import HOST, agent_client, channel_url, hosting, sdk
+from tests.contract.everruns_hosting import (
+    HOST,
+    agent_client,
+    channel_url,
+    hosting,
+    management_client,
+    sdk,
+)
 from tests.hub_process import KEY, HubProcess, running_hub
 
 pytestmark = [
@@ -295,3 +302,40 @@ async def test_an_unknown_key_and_an_unknown_session_are_refused(hosted: HubProc
     async with agent_client(hosted) as agent:
         with pytest.raises(sdk.NotFoundError):
             await agent.send_message("session_unknown", "hello")
+
+
+@proves("everruns-sdk-agent")
+async def test_a_runtime_token_is_for_one_end_user_of_one_channel(hosted: HubProcess) -> None:
+    async with agent_client(hosted, "apps") as app:
+        with pytest.raises(sdk.ApiError) as nobody:
+            await app._request("POST", "/runtime-auth")
+        assert nobody.value.status_code == 400
+        made = await app.for_end_user("ann").runtime_token()
+        assert made["token_type"] == "Bearer"
+        assert 3_500 < made["expires_in"] <= 3_600
+        assert made["virtual_user_id"]
+        others = (await app.for_end_user("bob").create_session())["id"]
+    token = made["access_token"]
+    async with agent_client(hosted, "apps", key=token) as browser:
+        with anyio.fail_after(30):
+            session = (await browser.create_session("ann's"))["id"]
+            assert await browser.run("hello", session_id=session) == "hello"
+        assert [found["id"] for found in (await browser.list_sessions())["data"]] == [session]
+        with pytest.raises(sdk.NotFoundError):
+            await browser.send_message(others, "mine?")
+        with pytest.raises(sdk.AuthenticationError):
+            await browser.for_end_user("ann").runtime_token()
+        with pytest.raises(sdk.ApiError) as refused:
+            await browser.for_end_user("bob").list_sessions()
+        assert refused.value.status_code == 403
+    async with agent_client(hosted, "two", key=token) as elsewhere:
+        with pytest.raises(sdk.AuthenticationError):
+            await elsewhere.card()
+    async with management_client(hosted, key=token) as manager:
+        with pytest.raises(sdk.AuthenticationError):
+            await manager.sessions.get(session)
+    name, _, rest = token.removeprefix("evr_rt_").partition(".")
+    for forged in (f"evr_rt_{name[:-1]}A.{rest}", f"evr_rt_.{rest}", "evr_rt_", "evr_rt_%"):
+        async with agent_client(hosted, "apps", key=forged) as forger:
+            with pytest.raises(sdk.AuthenticationError):
+                await forger.card()

@@ -36,6 +36,7 @@ def everruns_routes() -> list[BaseRoute]:
         resource(f"{budget}/check", get=budgets.check),
         resource(channel, get=channels.show_card),
         resource(f"{channel}/sessions", get=channels.list_sessions, post=channels.create_session),
+        resource(f"{channel}/runtime-auth", post=channels.authenticate),
         resource(ours, get=channels.show_session),
         resource(f"{ours}/messages", post=sessions.send),
         resource(f"{ours}/cancel", post=sessions.cancel),

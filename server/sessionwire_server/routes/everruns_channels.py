@@ -15,6 +15,7 @@ from sessionwire_server.answers import json_response, streamed
 from sessionwire_server.desk import Desk
 from sessionwire_server.errors import HubError
 from sessionwire_server.event_stream import EventStream
+from sessionwire_server.everruns_access import authorize_in_channel, runtime_token
 from sessionwire_server.everruns_bodies import CreateChannelSession, everruns_body
 from sessionwire_server.everruns_channel import Channel, card, channel_session, pending_input
 from sessionwire_server.everruns_message import named_id
@@ -27,7 +28,15 @@ from sessionwire_server.session_index import SessionQuery
 from sessionwire_server.session_record import SessionFields, SessionRecord
 from sessionwire_server.stream_request import StreamRequest
 
-__all__ = ["create_session", "list_events", "list_sessions", "show_card", "show_session", "stream"]
+__all__ = [
+    "authenticate",
+    "create_session",
+    "list_events",
+    "list_sessions",
+    "show_card",
+    "show_session",
+    "stream",
+]
 
 SESSIONS: Final = 50
 MAX_SESSIONS: Final = 200
@@ -40,15 +49,20 @@ NEWEST: Final = 16
 
 async def show_card(request: Request) -> Response:
     """GET the card of a channel's agent."""
-    await Desk.of(request).hub.access.authorize(request, "read")
-    return json_response(card(Channel.of(request)))
+    _, channel = await authorize_in_channel(request, "read")
+    return json_response(card(channel))
+
+
+async def authenticate(request: Request) -> Response:
+    """POST: a token for the browser of an end user."""
+    return json_response(await runtime_token(request))
 
 
 async def create_session(request: Request) -> Response:
     """POST: begin a session of the channel; with `Idempotency-Key` once, however often."""
-    desk, channel = Desk.of(request), Channel.of(request)
+    desk = Desk.of(request)
     # Whoever may talk to the agent may begin to; `publish` would let them speak in its place.
-    who = await desk.hub.access.authorize(request, "steer")
+    who, channel = await authorize_in_channel(request, "steer")
     key = idempotency_key(request.headers.get("idempotency-key", ""))
     wanted, _ = await everruns_body(request, CreateChannelSession)
     sid = _session_id(channel, who, key)
@@ -80,8 +94,8 @@ def _session_id(channel: Channel, who: Principal, key: str) -> str:
 
 async def list_sessions(request: Request) -> Response:
     """GET the channel's sessions, the newest activity first."""
-    desk, channel = Desk.of(request), Channel.of(request)
-    who = await desk.hub.access.authorize(request, "read")
+    desk = Desk.of(request)
+    who, channel = await authorize_in_channel(request, "read")
     query = Query(request.query_params)
     page = await desk.hub.store.sessions(
         SessionQuery(

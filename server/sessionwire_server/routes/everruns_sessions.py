@@ -12,8 +12,8 @@ from sessionwire_server.access import Principal
 from sessionwire_server.answers import json_response, streamed
 from sessionwire_server.api_keys import Scope
 from sessionwire_server.desk import Desk
+from sessionwire_server.everruns_access import authorize_in_channel
 from sessionwire_server.everruns_bodies import SendMessage, everruns_body
-from sessionwire_server.everruns_channel import Channel
 from sessionwire_server.everruns_inbox import cancel_turn, listed_messages, send_message
 from sessionwire_server.everruns_message import NewMessage
 from sessionwire_server.prompt_bodies import idempotency_key
@@ -30,10 +30,10 @@ async def entered(
         HubError: as `Access.authorize`; 404 `session_not_found`.
     """
     desk, sid = Desk.of(request), request.path_params["sid"]
-    who = await desk.hub.access.authorize(request, scope, sid, tickets=tickets)
-    if "channel" in request.path_params:
-        channel = Channel.of(request)
-        channel.require(await desk.hub.store.session(sid))
+    if "channel" not in request.path_params:
+        return desk, sid, await desk.hub.access.authorize(request, scope, sid, tickets=tickets)
+    who, channel = await authorize_in_channel(request, scope, sid, tickets=tickets)
+    channel.require(await desk.hub.store.session(sid))
     return desk, sid, who
 
 
