@@ -347,7 +347,7 @@ async def test_a_token_of_another_page_shows_no_session_of_others(
     guarded: HubProcess, hub: HubProcess
 ) -> None:
     """A page token names a session; whoever sends it must still be allowed to read that one."""
-    theirs = new_session("team-b")
+    theirs = new_session("0-first-of-all")
     await publish(hub, theirs, [ask("u1"), ask("u2")])
     page_token = ""
     while True:

@@ -14,6 +14,7 @@ import pytest
 from sessionwire_server.app import create_app
 from sessionwire_server.settings import Settings
 from tests.contract.wire import eventually
+from tests.redis_process import RedisProcess
 from tests.server.conftest import KEY, OpenHub, bearer, check_problem
 
 pytestmark = pytest.mark.anyio
@@ -121,13 +122,14 @@ async def test_a_body_that_is_too_large_or_no_json_is_refused(
 
 
 async def test_who_only_reads_sees_no_private_member_of_an_opener_where_that_is_set(
-    open_hub: OpenHub, keys_file: Path, sid: str
+    open_hub: OpenHub, keys_file: Path, own_redis: RedisProcess, sid: str
 ) -> None:
     asked = ask("a")
     asked[0]["data"]["encryptedContent"] = "private"
-    async with open_hub(redact=True, keys_file=str(keys_file)) as client:
+    given = {"redact": True, "keys_file": str(keys_file), "redis_url": own_redis.url}
+    async with open_hub(**given) as client:
         await publish(client, sid, asked)
-        for path in (f"/v1/sessions/{sid}/prompts", "/v1/prompts?limit=200"):
+        for path in (f"/v1/sessions/{sid}/prompts", "/v1/prompts"):
             answer = await client.get(path, headers=bearer("reader"))
             assert sid in answer.text
             assert "private" not in answer.text
