@@ -18,21 +18,19 @@ from sessionwire_server.prompt_view import prompt_members
 from sessionwire_server.raw_json import fit_for_a_line
 from sessionwire_server.redaction import shown
 
-__all__ = ["prompts_data", "prompts_list"]
+__all__ = ["prompts_data"]
 
 
 def prompts_data(
     sid: str, found: OpenPrompts, *, unattended: bool, redacted: bool, max_bytes: int
 ) -> bytes:
-    """Spell the open prompts as an object, the oldest first; see `prompts_list`."""
-    prompts = prompts_list(
-        sid, found, unattended=unattended, redacted=redacted, max_bytes=max_bytes
-    )
+    """Spell the open prompts as an object, the oldest first; bounded."""
+    prompts = _listed(sid, found, unattended=unattended, redacted=redacted, max_bytes=max_bytes)
     more = b',"more":true' if len(prompts) < len(found.kept) else b""
     return fit_for_a_line(b'{"data":[%b]%b}' % (b",".join(prompts), more))
 
 
-def prompts_list(
+def _listed(
     sid: str, found: OpenPrompts, *, unattended: bool, redacted: bool, max_bytes: int
 ) -> list[bytes]:
     """Spell open prompts, the oldest first.

@@ -13,7 +13,6 @@ from functools import partial
 from typing import Final, Protocol
 
 import anyio
-import msgspec
 
 from sessionwire_server.audience import State
 from sessionwire_server.channel import Channel
@@ -21,8 +20,7 @@ from sessionwire_server.errors import HubError
 from sessionwire_server.fan_out import FanOut
 from sessionwire_server.presence import Presence
 from sessionwire_server.prompt_kept import OpenPrompts
-from sessionwire_server.prompt_states import prompts_data, prompts_list
-from sessionwire_server.raw_json import fit_for_a_line
+from sessionwire_server.prompt_states import prompts_data
 from sessionwire_server.redis_link import StoreUnavailable
 from sessionwire_server.state_frames import StateName
 
@@ -32,6 +30,12 @@ logger = logging.getLogger(__name__)
 
 AT_ONCE: Final = 32
 """Channels read at a time."""
+
+REST: Final = 9.0
+"""How many times as long as reading a channel took it is left alone: many prompts that change often
+may take a tenth of the process's time and no more."""
+
+MAX_REST_S: Final = 1.0
 
 LOOK_S: Final = 1.0
 """How often it is looked whether time alone has changed something."""
@@ -56,11 +60,20 @@ class PresenceReader(Protocol):
 class StateBoard:
     """The states of all watched channels of this process."""
 
-    def __init__(self, prompts: PromptReader, presence: PresenceReader, fan_out: FanOut) -> None:
+    def __init__(
+        self,
+        prompts: PromptReader,
+        presence: PresenceReader,
+        fan_out: FanOut,
+        *,
+        rest: float = REST,
+    ) -> None:
         self._prompts = prompts
         self._presence = presence
         self._settings = fan_out.settings
+        self._rest = rest
         self._waiting: dict[Channel, None] = {}
+        self._rests_until: dict[Channel, float] = {}
         self._changing: dict[Channel, float] = {}
         """Channels whose prompts are shown differently from a loop time on: a claim lapses."""
         self._woken = anyio.Event()
@@ -72,46 +85,37 @@ class StateBoard:
         self._waiting[channel] = None
         self._woken.set()
 
-    async def prompts(self, sid: str, *, redacted: bool) -> list[msgspec.Raw]:
-        """Read the open prompts of a session as the frame `prompts` lists them.
-
-        Raises:
-            HubError: as `PromptStore.open`.
-        """
-        found = await self._prompts.open(sid)
-        presence = await self._presence.of(sid)
-        spelled = prompts_list(
-            sid,
-            found,
-            unattended=presence.can_answer == 0,
-            redacted=redacted,
-            max_bytes=self._settings.page_bytes,
-        )
-        return [msgspec.Raw(fit_for_a_line(prompt)) for prompt in spelled]
-
     async def run(self) -> None:
         """Read what is marked for ever: a task of the hub."""
         limit = anyio.Semaphore(AT_ONCE)
         while True:
-            with anyio.move_on_after(LOOK_S):
+            with anyio.move_on_after(self._pause_s(anyio.current_time())):
                 await self._woken.wait()
             self._woken, self._is_reachable = anyio.Event(), True
             self._look_at_the_clock(anyio.current_time())
-            waiting, self._waiting = self._waiting, {}
+            waiting = [one for one in self._waiting if one not in self._rests_until]
             async with anyio.create_task_group() as tasks:
                 for channel in waiting:
+                    del self._waiting[channel]
                     await limit.acquire()
                     tasks.start_soon(self._read, channel, limit)
             if not self._is_reachable:
                 await anyio.sleep(random.uniform(*REDIS_PAUSE_S))
 
+    def _pause_s(self, now: float) -> float:
+        """How long there is nothing to do unless somebody wakes us."""
+        rested = (self._rests_until.get(channel, now) for channel in self._waiting)
+        return min((at - now for at in rested), default=LOOK_S)
+
     def _look_at_the_clock(self, now: float) -> None:
+        for channel in [channel for channel, at in self._rests_until.items() if at <= now]:
+            del self._rests_until[channel]
         for channel in [channel for channel, at in self._changing.items() if at <= now]:
             del self._changing[channel]
             channel.outdate(("prompts",))
 
     async def _read(self, channel: Channel, limit: anyio.Semaphore) -> None:
-        names = channel.states.take_stale()
+        names, began = channel.states.take_stale(), anyio.current_time()
         try:
             await self._renew(channel, names)
         except StoreUnavailable:
@@ -125,6 +129,9 @@ class StateBoard:
             logger.exception("the state of session %s cannot be shown", channel.sid)
         finally:
             limit.release()
+            now = anyio.current_time()
+            if rest_s := min((now - began) * self._rest, MAX_REST_S):
+                self._rests_until[channel] = now + rest_s
 
     async def _renew(self, channel: Channel, names: set[StateName]) -> None:
         states = channel.states

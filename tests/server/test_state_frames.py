@@ -59,6 +59,7 @@ class Model:
         self.reads: list[str] = []
         self.rewritten: list[str] = []
         self.is_away = False
+        self.pause_s = 0.0
         self.held: asyncio.Event | None = None
 
     async def open(self, sid: str) -> OpenPrompts:
@@ -75,7 +76,7 @@ class Model:
             await self.held.wait()
         if self.is_away:
             raise StoreUnavailable("away")
-        await asyncio.sleep(0)
+        await asyncio.sleep(self.pause_s)
         return found
 
     def rewrite(self, sid: str) -> None:
@@ -90,12 +91,12 @@ class Model:
 class Scene:
     """A channel with its board, and the sockets of those who watch."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, rest: float) -> None:
         self.model = Model()
         self.session = Quiet()
         self.fan_out = FanOut(settings)
         self.channel = self.fan_out.channels["s"] = Channel("s", self.fan_out)
-        self.board = StateBoard(self.model, self.model, self.fan_out)
+        self.board = StateBoard(self.model, self.model, self.fan_out, rest=rest)
 
     def watch(self, taste: Taste = CONTROL) -> tuple[Viewer, FakeTransport]:
         return watch(self.channel, self.session, taste)
@@ -109,8 +110,8 @@ class Quiet(ModelSession):
 
 
 @asynccontextmanager
-async def scene(settings: Settings = ROOMY) -> AsyncGenerator[Scene]:
-    made = Scene(settings)
+async def scene(settings: Settings = ROOMY, rest: float = 0) -> AsyncGenerator[Scene]:
+    made = Scene(settings, rest)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(made.board.run)
         yield made
@@ -177,6 +178,23 @@ async def test_a_burst_of_changes_is_few_reads_and_ends_with_the_last() -> None:
             await settle()
             assert len(at.model.reads) - before <= 2
             assert asked(socket)[-1] == [f"r{n}" for n in range(100)]
+
+
+async def test_what_takes_long_to_read_is_left_alone_for_longer() -> None:
+    """A thousand prompts that change all the time must not take the process's time."""
+    async with scene(rest=9) as at:
+        at.model.pause_s = 0.01
+        viewer, socket = at.watch()
+        async with delivering(viewer):
+            with anyio.fail_after(10):
+                for n in range(60):
+                    at.channel.tell(at.model.ask(f"r{n}"))
+                    await asyncio.sleep(0.005)
+                while len(asked(socket)[-1]) < 60:  # noqa: ASYNC110 - real time passes
+                    await asyncio.sleep(0.01)
+            assert len(asked(socket)) < 12, (
+                "0.3 s are three rests of 0.1 s, and less on a busy machine"
+            )
 
 
 async def test_a_change_while_it_is_read_is_not_missed() -> None:
