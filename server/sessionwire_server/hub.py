@@ -171,10 +171,6 @@ class Hub:
         """Tell whether private members and internal events are held back from somebody."""
         return self.settings.redact and not reader.has("publish")
 
-    def viewers_of(self, sid: str) -> int:
-        """Count the streams of a session in this process."""
-        return self._by_session[sid]
-
     def _metrics(self) -> Metrics:
         metrics, stats, fan_out = Metrics(), self.fan_out.stats, self.fan_out
         metrics.gauges["viewers"] = ("Open session streams.", lambda: fan_out.viewers)
@@ -198,7 +194,7 @@ class Hub:
             yield
 
     @contextmanager
-    def watching(self, sid: str, reader: Principal | None = None) -> Generator[None]:
+    def watching(self, sid: str, reader: Principal) -> Generator[None]:
         """Count a viewer of a session, and whether it may answer there as it comes.
 
         Raises:
@@ -206,7 +202,7 @@ class Hub:
         """
         if self._by_session[sid] >= self.settings.max_viewers_per_session:
             raise _full("too_many_viewers", "the session has as many viewers as it may")
-        can_answer = reader is not None and reader.may("answer", sid)
+        can_answer = reader.may("answer", sid)
         with _counted(self._by_session, sid), self.presence.counted(sid, can_answer=can_answer):
             yield
 

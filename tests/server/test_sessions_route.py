@@ -193,7 +193,7 @@ async def test_wrong_parameters_of_the_list_are_named(
         assert body["parameter"] == query.partition("=")[0]
 
 
-async def test_viewers_of_this_process_are_counted(open_hub: OpenHub, sid: str) -> None:
+async def test_a_session_that_nobody_watches_has_no_viewers(open_hub: OpenHub, sid: str) -> None:
     async with open_hub() as client:
         await client.post("/v1/sessions", json={"id": sid})
         assert (await client.get(f"/v1/sessions/{sid}")).json()["viewers"] == 0
