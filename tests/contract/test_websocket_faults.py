@@ -19,8 +19,10 @@ from websockets.exceptions import ConnectionClosed
 
 from sessionwire_server.redis_link import RedisLink
 from sessionwire_server.settings import Settings
+from sessionwire_server.ws_methods import METHODS
 from tests.contract._requirements import proves
 from tests.contract.events import new_session, note, publish
+from tests.contract.prompting import ask, tool
 from tests.contract.rpc_client import RpcClient, open_socket
 from tests.contract.wire import Server, eventually, request
 from tests.hub_process import HubProcess, running_hub
@@ -223,10 +225,8 @@ async def test_pings_of_a_peer_that_does_not_read_cost_nothing(hub: HubProcess) 
 
 
 WRONG: list[Any] = ["x", 1, 1e300, None, True, [], {}, [1]]
-METHODS = [
-    *("session.subscribe", "session.unsubscribe", "session.publish", "sessions.subscribe"),
-    *("sessions.unsubscribe", "ping", "authenticate", "prompt.answer", "", "__init__"),
-]
+NAMES = [*sorted(METHODS), "", "__init__"]
+DEEP: list[Any] = ["x" * 300_000, json.loads("[" * 400 + "]" * 400)]
 
 
 def hostile(draw: random.Random, session: str) -> bytes:
@@ -239,14 +239,34 @@ def hostile(draw: random.Random, session: str) -> bytes:
         "types": draw.choice([*WRONG, ["x"], ["x"] * 200]),
         "events": draw.choice([*WRONG, [WRONG], note(), [note()]]),
         "token": draw.choice(["", "x", 1, None]),
-        "status": draw.choice(["", "idle", "odd", 1]),
+        "status": draw.choice(["", "idle", "odd", 1, ["pending"], ["odd"], [1]]),
+        "command": draw.choice([*WRONG, {"type": "abort"}, {"type": "x.y", "data": DEEP[1]}]),
+        "id": draw.choice([*WRONG, "c", "é", "c" * 200]),
+        "outcome": draw.choice([*WRONG, "consumed", "rejected"]),
+        "lease": draw.choice([*WRONG, 0, -1, 2**53, 2**70]),
+        "event_id": draw.choice([*WRONG, "e"]),
+        "since": draw.choice([*WRONG, "", "aaaaaaaa.1", "aaaaaaaa.99999999999999999"]),
+        "host_id": draw.choice([*WRONG, "h", "é" * 200, "\ud800"]),
+        "takeover": draw.choice([*WRONG, True, False]),
+        "request_id": draw.choice([*WRONG, "q", "t", "é", "\x00", "x" * 300, "\ud800"]),
+        "answer": draw.choice([*WRONG, {"answer": "x"}, {"kind": "reject"}, {"result": 2**80}]),
+        "comment": draw.choice([*WRONG, "c", *DEEP]),
+        "claim_id": draw.choice([*WRONG, "c", "é"]),
+        "lease_s": draw.choice([*WRONG, 1, 300, 301, -1, 1e-9]),
+        "idempotency_key": draw.choice([*WRONG, "k", "é", "k" * 300]),
+        "page_token": draw.choice([*WRONG, "x", "é"]),
+        "limit": draw.choice([*WRONG, 0, 5, 2**70]),
+        "secrets": draw.choice([*WRONG, True]),
     }
-    for name in draw.sample(sorted(params), draw.randint(0, 7)):
+    method = draw.choice(NAMES)
+    kept = draw.sample(sorted(params), draw.randint(0, len(params)))
+    kept += ["session_id", "request_id", "command"] if draw.random() < 0.5 else []
+    for name in params.keys() - set(kept):
         del params[name]
     good: dict[str, Any] = {
         "jsonrpc": "2.0",
         "id": draw.choice([*WRONG, "a"]),
-        "method": draw.choice(METHODS),
+        "method": method,
         "params": params,
     }
     if draw.random() < 0.2:
@@ -263,16 +283,83 @@ def hostile(draw: random.Random, session: str) -> bytes:
 @proves("ws-fuzz")
 @pytest.mark.timeout(180)
 async def test_no_message_makes_the_hub_fail(hub: HubProcess, session: str) -> None:
-    await publish(hub, session, note())
+    await publish(hub, session, [note(), ask("q"), tool("t")])
     draw = random.Random(20260821)
-    for _ in range(30):
+    for _ in range(60):
         async with open_socket(hub) as client:
             with contextlib.suppress(ConnectionClosed):
                 for _ in range(40):
                     await client.send(hostile(draw, session).decode())
                 assert await answers(client)
             assert client.socket.close_code in (None, 1000, 4502)
+    assert "of a WebSocket failed" not in hub.log_text()
     assert "a WebSocket call failed" not in hub.log_text()
+
+
+async def test_a_peer_that_is_slow_to_answer_pings_is_there(hub: HubProcess) -> None:
+    """Behind a proxy a pong may take long; only `pong_timeout_s` counts, and a call is a sign."""
+    async with raw_socket(hub) as slow:
+        for _ in range(4):
+            got = b""
+            async with asyncio.timeout(10):
+                while b"\x89\x04" not in got:
+                    part = await slow.read()
+                    assert part, "the hub ended the connection"
+                    got += part
+            await asyncio.sleep(1)
+            at = got.index(b"\x89\x04") + 2
+            await slow.frame(10, got[at : at + 4])
+        await slow.text('{"jsonrpc":"2.0","id":1,"method":"ping"}')
+        async with asyncio.timeout(10):
+            while b'"result":{}' not in (part := await slow.read()):
+                assert part, "the hub ended the connection"
+
+
+async def test_compression_is_never_agreed_on(hub: HubProcess) -> None:
+    """One context a connection costs memory, and frames that are shared cannot be compressed."""
+    async with open_socket(hub, compression="deflate") as client:
+        assert client.socket.response is not None
+        assert "Sec-WebSocket-Extensions" not in client.socket.response.headers
+        assert await client.call("ping") == {}
+
+
+@proves("ws-slow")
+@pytest.mark.timeout(120)
+async def test_a_crowd_that_is_cut_off_in_the_middle_of_a_broadcast_delays_nobody(
+    hub: HubProcess, session: str
+) -> None:
+    await publish(hub, session, note())
+    clients = [open_socket(hub) for _ in range(300)]
+    crowd = [await each.__aenter__() for each in clients]
+    for client in crowd:
+        await client.send(subscribe(session))
+    for client in crowd:
+        assert "result" in await client.receive()
+    events = [note("x" * 10_000) for _ in range(50)]
+    broadcast = asyncio.gather(publish(hub, session, events))
+    for client in crowd:
+        transport = client.socket.transport
+        sock: socket.socket = transport.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+        transport.abort()
+    began = asyncio.get_running_loop().time()
+    async with open_socket(hub) as late:
+        await late.call("session.subscribe", session_id=session, from_="now")
+        assert asyncio.get_running_loop().time() - began < 5
+        await broadcast
+        event = note()
+        await publish(hub, session, event)
+        told: list[str] = []
+        while event["id"] not in told:
+            told += [each["event"]["id"] for each in await late.events(1)]
+
+    async def forgotten() -> bool:
+        metrics = hub.metrics()
+        return metrics["sessionwire_viewers"] == metrics["sessionwire_websockets"] == 0
+
+    await eventually(forgotten, "nobody of the crowd is left")
+    for each in clients:
+        await each.__aexit__(None, None, None)
 
 
 async def answers(client: RpcClient) -> bool:
@@ -317,9 +404,14 @@ async def test_frames_that_break_the_protocol_end_their_own_connection_only(
 
 
 @proves("ws-fuzz")
-async def test_a_message_in_many_small_parts_is_one_message(hub: HubProcess) -> None:
-    before = hub.private_kib()
+async def test_a_message_in_many_small_parts_is_one_message(redis_url: str) -> None:
     text = b'{"jsonrpc":"2.0","id":"parts","method":"ping"}'
+    with running_hub(redis_url) as hub:
+        await in_many_parts(hub, text)
+
+
+async def in_many_parts(hub: HubProcess, text: bytes) -> None:
+    before = hub.private_kib()
     async with raw_socket(hub) as peer:
         await peer.frame(1, b"", fin=False)
         empty = b"\x00\x80\0\0\0\0"
