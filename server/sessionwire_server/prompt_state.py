@@ -138,6 +138,7 @@ def read_state(wanted: Wanted, reply: Sequence[Reply]) -> PromptState:
         return nothing(int(reply[0]))
     epoch, version, now, catalog, completion, sequence, offset, counted, stored = reply[:9]
     opened, closed, openers, secrets, due, targets, known = reply[9:]
+    is_open = read_all(opened)
     events = map(log_reader.last_value, openers[1::2])
     return PromptState(
         epoch=log_reader.text(epoch),
@@ -149,8 +150,9 @@ def read_state(wanted: Wanted, reply: Sequence[Reply]) -> PromptState:
         offset=offset,
         counted=counted,
         stored=stored,
-        open=read_all(opened),
-        closed=read_all(closed),
+        open=is_open,
+        # One that is both was about to be closed when a script failed: it still is open.
+        closed={name: one for name, one in read_all(closed).items() if name not in is_open},
         openers={event.offset: event for event in events},
         secrets=dict(_secrets(secrets)),
         due=tuple(map(log_reader.text, due)),

@@ -480,9 +480,10 @@ class PromptStore:
             return
         self.counts["lost"] += max(0, lost - len(again))
         logger.warning(
-            "%d records of prompts of session %s were lost, %d were found again in its log",
-            lost,
+            "session %s counts %d open prompts and has %d: %d were found again in its log",
             sid,
+            state.counted,
+            state.stored,
             len(again),
         )
 

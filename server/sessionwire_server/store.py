@@ -25,7 +25,7 @@ from sessionwire_server.entries import (
     Verdict,
 )
 from sessionwire_server.errors import HubError
-from sessionwire_server.keys import SWEEP, SessionKeys
+from sessionwire_server.keys import ASKING, SWEEP, SessionKeys
 from sessionwire_server.prompt_store import PromptStore
 from sessionwire_server.publish_call import PublishRequest, SessionDeleted, session_not_found
 from sessionwire_server.publish_queue import PublishQueue
@@ -343,6 +343,7 @@ class EventStore:
         if not await self._link.run(scripts.load("delete"), keys.all(), words):
             raise session_not_found(sid)
         await self._index.remove(sid)
+        await self._link.command("ZREM", ASKING, sid)
 
     async def pin(self, sid: str, *, pinned: bool) -> None:
         """Pin a session, or no longer.

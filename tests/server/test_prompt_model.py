@@ -60,6 +60,8 @@ STORES = st.integers(0, 1)
 
 TIMES = ("opened_ms", "answered_ms", "closed_ms", "expires_ms")
 
+UNKNOWN = "00000000-0000-4000-8000-000000000000"
+
 STRICT = Validation("strict", Metrics())
 
 
@@ -237,7 +239,7 @@ class Histories(RuleBasedStateMachine):
     def known_id(self, data: st.DataObject, batch: list[Event]) -> str:
         names = [name for name, _ in self.model.events] + [one["id"] for one in batch]
         back = data.draw(st.integers(0, 12))
-        return names[-back] if 0 < back <= len(names) else "nothing"
+        return names[-back] if 0 < back <= len(names) else UNKNOWN
 
     def one_event(self, data: st.DataObject, batch: list[Event]) -> Event:
         what = data.draw(

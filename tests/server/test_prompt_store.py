@@ -14,6 +14,7 @@ import pytest
 from sessionwire_schemas.closers import closer_id
 from sessionwire_schemas.ledger import MAX_TOMBSTONES
 from sessionwire_schemas.prompt import Answerer
+from sessionwire_server import scripts
 from sessionwire_server.command_store import CommandStore
 from sessionwire_server.commands import Acknowledge
 from sessionwire_server.deadlines import Deadlines
@@ -44,6 +45,7 @@ from tests.server.prompting import (
     refusal,
 )
 from tests.server.store_events import pushes, read_all, until
+from tests.server.test_scripts import faulty, pick
 
 pytestmark = pytest.mark.anyio
 
@@ -758,6 +760,7 @@ async def test_a_deleted_session_takes_its_prompts_along(
 ) -> None:
     await publish(store, sid, ask("mcp_oauth", "o"), ask("external_tool", "x"))
     await store.delete_session(sid)
+    assert await redis_link.command("ZSCORE", ASKING, sid) is None
     kept = [name for name in keys.all() if await redis_link.command("EXISTS", name)]
     assert kept == [keys.meta]
     changes: list[Callable[[], Awaitable[object]]] = [
@@ -847,3 +850,37 @@ async def test_answers_by_other_names_are_kept_as_they_were_given(
     assert (prompt.answered_by, prompt.comment) == (by, "because")
     assert prompt.took_ms is not None
     assert 0 <= prompt.took_ms < 60_000
+
+
+async def test_a_script_that_fails_anywhere_leaves_prompts_that_can_be_answered(
+    store: EventStore, redis_link: RedisLink, sid: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before its first write nothing has changed; a defect after that is mended by what follows."""
+    untouched = at = 0
+    for at in range(1, 200):
+        name = f"{sid}-{at}"
+        await publish(store, name, ask("permission", "p"), ask("user_input", "q"))
+        before = await everything(redis_link, SessionKeys.of(name), "")
+        broken = faulty(scripts.load("publish"), at)
+        with monkeypatch.context() as patch:
+            patch.setattr(scripts, "load", lambda one, broken=broken: pick(one, broken))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+            try:
+                await answer(store, name, "permission", "p", key="k", digest="d")
+            except HubError:
+                raise
+            except Exception as error:
+                assert "injected" in str(error)  # noqa: PT017 - not every fault is met
+            else:
+                break
+        if await everything(redis_link, SessionKeys.of(name), "") == before:
+            untouched += 1
+            assert untouched == at, "nothing is written before the last check"
+        (got,) = await answer(store, name, "permission", "p", key="k", digest="d")
+        assert got.kept.prompt.state == "completed"
+        assert await open_names(store, name) == ["q"]
+        await answer(store, name, "user_input", "q")
+        assert (await store.session(name)).open_prompts == 0
+        types = await types_of(store, name)
+        assert "permission.completed" in types
+    assert untouched > 5
+    assert at > untouched + 10
