@@ -1,8 +1,7 @@
 """What can be called over a WebSocket (protocol.md §7): one coroutine function a method.
 
 Each reads its params, checks what the speaker may do and does what the HTTP route does. The table
-names them all; those of commands and the host are `ws_commands`, those of
-prompts `ws_prompts`.
+names them all; those of commands and the host are `ws_commands`, those of prompts `ws_prompts`.
 """
 
 from __future__ import annotations

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
+from sessionwire_server.api_keys import ApiKeys
 from sessionwire_server.keys import live_channel
 from sessionwire_server.redis_link import RedisLink
 from sessionwire_server.settings import Settings
+from sessionwire_server.signing import Grant, Signer
 from tests.contract._requirements import proves
 from tests.contract.events import call, copilot, new_session, note, publish
 from tests.contract.rpc_client import STATES, Refused, RpcClient, open_socket
@@ -687,6 +690,61 @@ async def test_steering_and_hosting_need_their_own_scopes(
             await client.call("command.send", session_id=session, command={"type": "x.a"})
             await client.call("authenticate", token="agent")
             assert (await client.closed())[0] == 4501, "it may not steer what it steers"
+
+
+@proves("ws-host-ends")
+async def test_an_expired_token_gives_its_leases_back_unless_another_has_its_place(
+    hub: HubProcess, other_hub: HubProcess, session: str, redis_link: RedisLink
+) -> None:
+    kept = new_session()
+    await publish(hub, kept, note())
+    keys = ApiKeys.load(Settings(key=hub.key))
+    (key_id,) = keys.by_id
+    ends_at = time.time() + 2
+    grant = Grant(key_id, ("publish",), ("*",), False, False, time.time() + 60, ends_at)
+    ticket = await Signer(redis_link, keys).sign("ticket", grant)
+    ticketed: dict[str, Any] = {"path": f"/v1/ws?ticket={ticket}", "headers": {"Authorization": ""}}
+    async with open_socket(hub, **ticketed) as ending, open_socket(hub, **ticketed) as renewed:
+        await ending.call("host.attach", session_id=session, host_id="one")
+        await renewed.call("host.attach", session_id=kept, host_id="one")
+        await renewed.call("authenticate", token=hub.key)
+        code, before = await ending.closed()
+        assert (code, before[-1]["params"]) == (4503, {"reason": "token_expired"})
+        async with attached(other_hub, session, host_id="two"):
+            pass
+        error = await refused(renewed, "host.attach", session_id=kept, host_id="two")
+        assert error.word == "already_attached"
+        await send(hub, kept, id="c")
+        assert [each["id"] for each in await told_of(renewed, 1)] == ["c"]
+
+
+@proves("ws-host-redelivery")
+async def test_a_host_whose_hub_was_killed_goes_on_at_another(
+    redis_url: str, other_hub: HubProcess, session: str
+) -> None:
+    with running_hub(redis_url) as doomed:
+        await publish(doomed, session, note())
+        async with open_socket(other_hub) as sender:
+            for n in range(3):
+                command = {"type": "x.test", "id": f"c{n}"}
+                await sender.call("command.send", session_id=session, command=command)
+            async with attached(doomed, session, host_id="one") as (host, first):
+                seen = await told_of(host, 3)
+                await host.call("command.ack", session_id=session, id="c0", outcome="consumed")
+                doomed.kill()
+                assert (await host.closed())[0] is None
+            async with attached(other_hub, session, host_id="one") as (host, second):
+                assert second["lease"] > first["lease"]
+                again = await told_of(host, 2)
+                assert [(each["id"], each["attempt"]) for each in again] == [("c1", 2), ("c2", 2)]
+                assert [each["cursor"] for each in again] == [each["cursor"] for each in seen[1:]]
+                for each in again:
+                    said = {"id": each["id"], "outcome": "consumed", "lease": second["lease"]}
+                    await host.call("command.ack", session_id=session, **said)
+            told = [(each["id"], each["status"]) for each in await updates(sender, 6)]
+            assert sorted(told) == sorted(
+                (f"c{n}", status) for n in range(3) for status in ("delivered", "consumed")
+            )
 
 
 @proves("ws-host-slow")
