@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from sessionwire_server.redis_link import RedisLink
@@ -89,6 +90,30 @@ async def test_each_change_is_told_to_the_viewers_of_every_hub(
         await answered(other_hub, session, "u1", {"answer": "yes", "wasFreeform": True})
         for stream in streams:
             await told(stream, "prompts", asking("t1"))
+
+
+@proves("state-frames")
+async def test_who_does_not_read_costs_little_and_is_told_the_newest(
+    hub: HubProcess, other_hub: HubProcess, session: str
+) -> None:
+    """200 frames of 200 KB do not fit into the buffers of a socket; the hub holds none back."""
+    await publish(hub, session, ask("u0", question="x" * 200_000))
+    async with open_stream(other_hub, path(session), states=True) as stuck:
+        await stuck.until("caught_up")
+        before = other_hub.private_kib()
+        for n in range(1, 201):
+            await publish(hub, session, ask(f"u{n}"))
+            await anyio.sleep(0.01)  # so that they are changes of their own
+        assert other_hub.private_kib() - before < 16 * 1024
+        wanted = [f"u{n}" for n in range(201)]
+        while ids(stuck.states["prompts"]) != wanted:
+            await stuck.next()
+        await publish(hub, session, note("last"))
+        await stuck.until(lambda frame: "last" in (frame.data or ""))
+        asked = [event["data"].get("requestId") for event in events_of(stuck.frames)]
+        assert asked == [*wanted, None]
+        frames = [frame for frame in stuck.frames if frame.event == "prompts"]
+        assert sum(len(frame.raw) for frame in frames) < 30_000_000
 
 
 @proves("state-frames")
