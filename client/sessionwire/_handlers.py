@@ -18,7 +18,7 @@ import anyio.to_thread
 
 from sessionwire._owned_tasks import OwnedTasks
 from sessionwire._prompt import Prompt
-from sessionwire._prompt_feed import OpenPrompts
+from sessionwire._prompt_feed import MAX_KNOWN, OpenPrompts
 from sessionwire._prompts import PromptRecord
 from sessionwire.errors import Conflict, Gone, HubError
 
@@ -58,8 +58,8 @@ class Handlers:
         self._session = session
         self._by_kind: dict[str, Handler] = {}
         self._running: dict[str, anyio.CancelScope] = {}
-        self._done: set[str] = set()
-        """Open prompts that a handler has had."""
+        self._done: dict[str, None] = {}
+        """Ids of prompts that a handler has had, the oldest first."""
         self._limit = anyio.Semaphore(MAX_RUNNING)
 
     def register(self, kind: str, handler: H) -> H:
@@ -89,25 +89,36 @@ class Handlers:
                     for record in self._due(found):
                         scope = self._running[record.request_id] = anyio.CancelScope()
                         tasks.start(self._handle, record, scope)
+                    waiting = {record.request_id for record in found if record.waits}
+                    for request_id in self._running.keys() - waiting:
+                        tasks.start(self._end_if_over, request_id)
         finally:
             await lists.aclose()
 
     def _due(self, found: Sequence[PromptRecord]) -> list[PromptRecord]:
-        """Cancel what is over, and return what is to be handled now."""
-        waiting = {record.request_id: record for record in found if record.waits}
-        self._done &= {record.request_id for record in found}
-        for request_id, scope in self._running.items():
-            if request_id not in waiting:
-                scope.cancel()
+        """Return what is to be handled now."""
         return [
             record
-            for request_id, record in waiting.items()
-            if request_id not in self._running
-            and request_id not in self._done
+            for record in found
+            # A claimed one is somebody else's; should that claim lapse, the list comes again.
+            if record.status == "pending"
+            and record.request_id not in self._running
+            and record.request_id not in self._done
             and record.kind in self._by_kind
-            # Somebody else is at it; should that claim lapse, the list comes again.
-            and record.status == "pending"
         ]
+
+    async def _end_if_over(self, request_id: str) -> None:
+        """Cancel the handler of a prompt that no longer waits in the list, if that is so.
+
+        The list alone does not say: one that was read before the prompt was opened may come late.
+        """
+        try:
+            prompt = await self._session.prompt(request_id)
+        except HubError as error:
+            logger.info("the prompt %r could not be looked at: %s", request_id, error)
+            return
+        if not prompt.record.waits and (scope := self._running.get(request_id)) is not None:
+            scope.cancel()
 
     async def _handle(self, record: PromptRecord, scope: anyio.CancelScope) -> None:
         prompt = Prompt(self._session.client.http, record)
@@ -123,14 +134,19 @@ class Handlers:
             logger.info("the prompt %r is not ours: %s", prompt.request_id, error)
         except HubError as error:
             logger.error("the prompt %r was not answered: %s", prompt.request_id, error)
-            self._done.add(prompt.request_id)
+            self._finish(prompt)
         except Exception:
             logger.exception("the handler of the prompt %r failed", prompt.request_id)
-            self._done.add(prompt.request_id)
+            self._finish(prompt)
         else:
-            self._done.add(prompt.request_id)
+            self._finish(prompt)
         finally:
             del self._running[prompt.request_id]
+
+    def _finish(self, prompt: Prompt) -> None:
+        self._done[prompt.request_id] = None
+        if len(self._done) > MAX_KNOWN:
+            del self._done[next(iter(self._done))]
 
     async def _answer(self, prompt: Prompt) -> None:
         handler = self._by_kind[prompt.kind]

@@ -19,10 +19,13 @@ from sessionwire._prompts import PromptRecord
 if TYPE_CHECKING:
     from sessionwire._session import Session
 
-__all__ = ["OpenPrompts", "PromptFeed"]
+__all__ = ["MAX_KNOWN", "OpenPrompts", "PromptFeed"]
 
 _RARE: Final = {"copilot": "session.shutdown", "everruns": "turn.sealed"}
 """A type that hardly ever comes: with it alone a stream brings the prompts and few events."""
+
+MAX_KNOWN: Final = 10_000
+"""Ids of prompts that are remembered: more than a session has open at once, by far."""
 
 
 class OpenPrompts:
@@ -31,7 +34,6 @@ class OpenPrompts:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._items: Follow | None = None
-        self._last: tuple[PromptRecord, ...] | None = None
 
     @property
     def closed(self) -> bool:
@@ -48,10 +50,7 @@ class OpenPrompts:
             self._items = self._session.watch(types=[rare] if rare else [], from_="now")
         async for item in self._items:
             if isinstance(item, Prompts):
-                found = tuple(PromptRecord.read(members) for members in item.prompts)
-                if found != self._last:
-                    self._last = found
-                    return found
+                return tuple(PromptRecord.read(members) for members in item.prompts)
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
@@ -68,8 +67,8 @@ class PromptFeed:
         self._kinds = frozenset(kinds)
         self._lists = OpenPrompts(session)
         self._ready: deque[PromptRecord] = deque()
-        self._known: frozenset[str] = frozenset()
-        """Ids of the open ones that were given out, or will be."""
+        self._known: dict[str, None] = {}
+        """Ids of those that were given out, or will be, the oldest first. They never come again."""
 
     @property
     def closed(self) -> bool:
@@ -95,7 +94,9 @@ class PromptFeed:
             and (not self._kinds or record.kind in self._kinds)
         ]
         self._ready.extend(new)
-        self._known = self._known & open_ids | {record.request_id for record in new}
+        self._known |= dict.fromkeys(record.request_id for record in new)
+        while len(self._known) > MAX_KNOWN:
+            del self._known[next(iter(self._known))]
 
     async def __aenter__(self) -> Self:
         return self

@@ -19,6 +19,9 @@ __all__ = ["Receipt", "send_command"]
 WAIT_S: Final = 20
 """One long poll; well below the client's own patience with an answer."""
 
+DELIVERY_WAIT_S: Final = 2
+"""The same where a change may have come before we asked, which a poll then does not tell."""
+
 PATIENCE_S: Final = 60.0
 """How long a command is sent again while the hub is away."""
 
@@ -72,7 +75,9 @@ class Receipt:
         """
         while self.status not in _DELIVERED:
             self._check_expired()
-            await self.refresh(wait_s=WAIT_S)
+            await self.refresh()
+            if self.status == "accepted":
+                await self.refresh(wait_s=DELIVERY_WAIT_S)
         return self
 
     async def consumed(self) -> Self:

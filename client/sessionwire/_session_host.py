@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
@@ -27,7 +27,7 @@ from sessionwire_schemas.catalog import CatalogName, detect
 if TYPE_CHECKING:
     from sessionwire._session import Session
 
-__all__ = ["SessionHost"]
+__all__ = ["Commands", "SessionHost"]
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +37,26 @@ With more commands no further ones are read; of the answers the oldest come agai
 attach."""
 
 ANSWER: Final = "prompt.answer"
+
+
+class Commands:
+    """An iterator over commands. A wait that is cancelled loses none."""
+
+    def __init__(self, host: SessionHost, *, answers: bool) -> None:
+        self._host = host
+        self._answers = answers
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Command:
+        command = await self._host.take(answers=self._answers)
+        if command is None:
+            raise StopAsyncIteration
+        return command
+
+    async def aclose(self) -> None:
+        """Do nothing: the host reads on."""
 
 
 class SessionHost:
@@ -94,8 +114,8 @@ class SessionHost:
         finally:
             await self._host.__aexit__(exc_type, exc, traceback)
 
-    async def commands(self, *, answers: bool = False) -> AsyncGenerator[Command]:
-        """Yield what is sent to the host, in order, until the session is deleted.
+    def commands(self, *, answers: bool = False) -> Commands:
+        """Iterate over what is sent to the host, in order, until the session is deleted.
 
         Each is to be acknowledged, with `acknowledge`: until then it comes again to whoever becomes
         the host next.
@@ -103,20 +123,20 @@ class SessionHost:
         Args:
             answers: answers that no `ask` waits for, too: they have the type `prompt.answer`.
         """
-        while True:
-            command = self._next(answers=answers)
-            if command is not None:
-                self._tell()
-                yield command
-            elif self._ended:
-                return
-            else:
-                await self._changed.wait()
+        return Commands(self, answers=answers)
 
-    def _next(self, *, answers: bool) -> Command | None:
-        if answers and self._unasked:
-            return self._unasked.pop(next(iter(self._unasked)))
-        return self._commands.popleft() if self._commands else None
+    async def take(self, *, answers: bool) -> Command | None:
+        """Wait for the next command and take it; None when none will ever come."""
+        while True:
+            if answers and self._unasked:
+                return self._unasked.pop(next(iter(self._unasked)))
+            if self._commands:
+                command = self._commands.popleft()
+                self._tell()
+                return command
+            if self._ended:
+                return None
+            await self._changed.wait()
 
     async def acknowledge(
         self,

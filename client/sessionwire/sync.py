@@ -316,7 +316,7 @@ class SessionHost(_Managed[_hosts.SessionHost]):
         """The fencing number."""
         return self._target.lease
 
-    def commands(self, *, answers: bool = False) -> _Items[Any, Command]:
+    def commands(self, *, answers: bool = False) -> _Items[_hosts.Commands, Command]:
         """Iterate over what is sent to the host."""
         items = self._target.commands(answers=answers)
         return _Items(self._portal, items, items)
