@@ -34,16 +34,10 @@ local function terms_at(at)
 end
 
 -- How many prompts more are open after these writes.
-local function opened_by(writes)
+function opened_by(writes)
   local more = 0
   for _, i in ipairs(writes) do more = more + tonumber(ARGV[i + 4]) - tonumber(ARGV[i + 3]) end
   return more
 end
 
--- Spells a place: 'offset sequence', or '@index' for that of an event of the request.
-local function placed(places, word)
-  local index = string.match(word, '^@(%d+)$')
-  if not index then return word end
-  local at = places[tonumber(index)]
-  return string.format('%.0f %.0f', at[1], at[2])
-end
+--#include _placed.lua

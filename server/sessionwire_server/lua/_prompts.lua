@@ -1,4 +1,5 @@
 -- Prompts as they are written with the events of a request; `_prompt_terms.lua` reads what is written.
+--#include _placed.lua
 
 -- Writes one record, at ARGV[i]. `events` are those of the request by index.
 local function write_prompt(keys, i, places, events)

@@ -17,9 +17,6 @@
 --   {'reused', its id}, {'not_steerable'} or {'full', how many may wait}.
 --#include _places.lua
 --#include _rewound.lua
---#include _receipt.lua
---#include _command_message.lua
---#include _prompt_terms.lua
 
 local WORDS = 14
 local EPHEMERAL_IDS, EPHEMERAL_IDS_TTL_S = 10000, 900
@@ -58,7 +55,7 @@ for r = 1, tonumber(ARGV[9]) do
   local terms_words = tonumber(ARGV[at + 3])
   at = request.first + request.count * WORDS
   if terms_words > 0 then
-    request.terms = terms_at(at)
+    request.terms_at = at
     has_terms = true
     at = at + terms_words
   end
@@ -180,12 +177,20 @@ local function rewind(target_id)
   end
 end
 
--- Why a request is not taken, nil if it is.
-local exists, prompts_changed = stored_epoch, false
+-- Most calls have no terms: what only those need is not even defined for the others, for in a script
+-- that runs for microseconds each function costs some.
+local exists, prompts_changed, more_open, to_send = stored_epoch, false, 0, {}
+local terms_refusal, said_at, opened_by
+if has_terms then
+--#include _receipt.lua
+--#include _prompt_terms.lua
+
+for r = 1, #requests do
+  if requests[r].terms_at then requests[r].terms = terms_at(requests[r].terms_at) end
+end
 
 local function is_stale(request)
   local terms = request.terms
-  if not terms then return false end
   if prompts_changed then return true end
   if terms.quiet then
     if open_prompts > 0 then return true end
@@ -215,9 +220,7 @@ local function is_stale(request)
 end
 
 -- Why a command that is to be taken with a new event is not, nil if it is.
-local to_send = {}
 local function send_refusal(request)
-  if not request.terms then return end
   for index, i in pairs(request.terms.sent) do
     local e = request.first + (index - 1) * WORDS
     local id, most = ARGV[i], tonumber(ARGV[i + 5])
@@ -230,18 +233,13 @@ local function send_refusal(request)
   end
 end
 
-local function refusal(request)
-  if deleted then return {'deleted'} end
-  if not exists and request.create ~= '1' then return {'unknown'} end
-  if request.wanted ~= '' and catalog ~= '' and request.wanted ~= catalog then
-    return {'catalog', catalog}
-  end
+function terms_refusal(request)
   if is_stale(request) then return {'stale'} end
   return send_refusal(request)
 end
 
 -- What says the same as an event that is stored nowhere: {durable, sequence, offset, check}.
-local function said_at(places, word)
+function said_at(places, word)
   local its_offset = tonumber(string.match(placed(places, word), '^%d+'))
   for i = #events, 1, -1 do
     local event = events[i]
@@ -256,7 +254,19 @@ local function said_at(places, word)
   return {entry_offset == its_offset and 1 or 0, its_sequence, its_offset, its_check}
 end
 
-local decided = {}
+end
+
+-- Why a request is not taken, nil if it is.
+local function refusal(request)
+  if deleted then return {'deleted'} end
+  if not exists and request.create ~= '1' then return {'unknown'} end
+  if request.wanted ~= '' and catalog ~= '' and request.wanted ~= catalog then
+    return {'catalog', catalog}
+  end
+  if request.terms then return terms_refusal(request) end
+end
+
+local decided, commands = {}, 0
 for r = 1, #requests do
   local request = requests[r]
   local refused = refusal(request)
@@ -271,6 +281,9 @@ for r = 1, #requests do
       decided[#decided + 1] = request
       request.places, request.events = {}, {}
       if #terms.writes > 0 or #terms.due > 0 or terms.flag == 'r' then prompts_changed = true end
+      more_open = more_open + opened_by(terms.writes)
+      commands = commands + #terms.commands
+      if terms.flag == 'r' then open_prompts = redis.call('HLEN', PROMPTS) end
     end
     for index = 1, request.count do
       local e = request.first + (index - 1) * WORDS
@@ -332,34 +345,21 @@ end
 --#include _append.lua
 --#include _live_message.lua
 --#include _retention.lua
---#include _prompts.lua
---#include _send.lua
 
 if not stored_epoch then redis.call('UNLINK', unpack(KEYS, 2)) end
 
 local received_text = string.format('%.0f', received)
-local changes = {'v', 1, 'epoch', epoch}
+local changes = #events == 0 and {'v', 1, 'epoch', epoch} or {
+  'v', 1, 'epoch', epoch, 'offset', offset, 'sequence', sequence, 'last_id', last_id,
+  'check', check, 'catalog', catalog, 'received_ms', received, 'updated_ms', received,
+}
 local function change(name, value)
   changes[#changes + 1], changes[#changes + 2] = name, value
 end
-if #events > 0 then
-  change('offset', offset)
-  change('sequence', sequence)
-  change('last_id', last_id)
-  change('check', check)
-  change('catalog', catalog)
-  change('received_ms', received)
-  change('updated_ms', received)
-end
-local commands = #to_send
+commands = commands + #to_send
 if prompts_changed then
-  version = version + 1
+  version, open_prompts = version + 1, open_prompts + more_open
   change('prompts_version', version)
-  for i = 1, #decided do
-    local terms = decided[i].terms
-    if terms.flag == 'r' then open_prompts = redis.call('HLEN', PROMPTS) end
-    open_prompts, commands = open_prompts + opened_by(terms.writes), commands + #terms.commands
-  end
   change('open_prompts', open_prompts)
 end
 if commands > 0 then change('command_n', command_n + commands) end
@@ -425,6 +425,13 @@ if #events > 0 then
     max_age_ms, 16)
 end
 
+local told = {}
+if prompts_changed or #to_send > 0 then
+--#include _receipt.lua
+--#include _command_message.lua
+--#include _prompts.lua
+--#include _send.lua
+
 local written, sent = {}, {}
 -- Takes the command at ARGV[i].
 local function take(i)
@@ -464,14 +471,15 @@ if prompts_changed then
   end
   forget_prompts(keys, now, TOMBSTONE_MS, TOMBSTONES)
 end
+if #written > 0 then
+  told[1] = prompt_message(epoch, version, open_prompts, written, message_bytes)
+end
+if #sent > 0 then told[#told + 1] = command_message(epoch, sent) end
+end
 
 if #events > 0 then
   redis.call('SPUBLISH', channel, live_message(epoch, first_offset, sequence_before, check_before,
     received_text, events, message_bytes))
 end
-if #written > 0 then
-  redis.call('SPUBLISH', channel, prompt_message(epoch, version, open_prompts, written,
-    message_bytes))
-end
-if #sent > 0 then redis.call('SPUBLISH', channel, command_message(epoch, sent)) end
+for i = 1, #told do redis.call('SPUBLISH', channel, told[i]) end
 return reply
