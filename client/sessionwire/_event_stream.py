@@ -43,6 +43,11 @@ class EventStream(Generic[T_co]):
         """What the connection, or the next attempt, goes over."""
         return self._items.transport
 
+    @property
+    def closed(self) -> bool:
+        """Whether the iteration has ended."""
+        return self._items.closed
+
     async def switch(self, transport: TransportChoice) -> None:
         """Go on over another transport, from the same place; loses and doubles nothing."""
         await self._items.switch(transport)
