@@ -45,7 +45,16 @@ class Client:
             url: the hub's base URL, with whatever stands before `/v1`.
             token: a key or another token, or a function that gives one. It is asked again when the
                 hub refuses the last one, so that a stream outlives its tokens.
+
+        Raises:
+            ValueError: the URL is none of HTTP.
         """
+        try:
+            address = httpx2.URL(url)
+        except httpx2.InvalidURL as exc:
+            raise ValueError(f"not a URL: {url!r}: {exc}") from exc
+        if address.scheme not in ("http", "https") or not address.host:
+            raise ValueError(f"the URL of a hub begins with http:// or https://: {url!r}")
         self.url = url.rstrip("/")
         self.tokens = TokenSource(token)
         self._http: httpx2.AsyncClient | None = None

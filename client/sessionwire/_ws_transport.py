@@ -7,6 +7,7 @@ somebody waits: a consumer that takes its time over an event is not a dead conne
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -113,6 +114,10 @@ class WebSocketTransport:
         return line
 
     async def _connected(self, token: str) -> ClientConnection:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError as exc:
+            raise WebSocketRefused(self._url, None, "WebSockets need asyncio") from exc
         try:
             return await connect(
                 self._url,
