@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NoReturn, cast
+import types
+from collections.abc import Coroutine, Generator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NoReturn, TypeVar, cast
 
 import anyio
 from pydantic_core import from_json
@@ -43,6 +45,8 @@ from sessionwire.errors import (
 from sessionwire_schemas.rpc import SUBPROTOCOL, ErrorCode
 
 __all__ = ["WebSocketTransport", "websocket_url"]
+
+T = TypeVar("T")
 
 QUEUE: Final = 16
 """Messages that wait for a slow consumer before the socket is no longer read."""
@@ -225,8 +229,14 @@ class WebSocketLine:
     async def _text(self) -> str:
         try:
             while True:
+                receiving = self._socket.recv(decode=True)
+                try:
+                    # What has come already costs no time limit, which is most of the price.
+                    first = receiving.send(None)
+                except StopIteration as done:
+                    return cast("str", done.value)
                 with anyio.move_on_after(self._idle_timeout_s):
-                    return await self._socket.recv(decode=True)
+                    return await _resumed(receiving, first)
                 with anyio.move_on_after(PONG_TIMEOUT_S):
                     await (await self._socket.ping())
                     continue
@@ -266,6 +276,22 @@ class WebSocketLine:
         if method != "disconnecting" and not method.startswith("session."):
             return None
         return ServerSentEvent(method.removeprefix("session."), "", cursor, known)
+
+
+@types.coroutine
+def _resumed(coroutine: Coroutine[Any, Any, T], waits_for: Any) -> Generator[Any, Any, T]:
+    """Go on with a coroutine that has begun, and waits for what it gave."""
+    while True:
+        try:
+            sent: Any = yield waits_for
+        except BaseException as exc:
+            step = partial(coroutine.throw, exc)
+        else:
+            step = partial(coroutine.send, sent)
+        try:
+            waits_for = step()
+        except StopIteration as done:
+            return cast("T", done.value)
 
 
 def _event(cursor: str, body: str, parsed: object) -> ServerSentEvent:
