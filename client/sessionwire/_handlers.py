@@ -17,7 +17,7 @@ import anyio
 import anyio.to_thread
 
 from sessionwire._owned_tasks import OwnedTasks
-from sessionwire._prompt import Prompt
+from sessionwire._prompt import WAIT_S, Prompt
 from sessionwire._prompt_feed import MAX_KNOWN, OpenPrompts
 from sessionwire._prompts import PromptRecord
 from sessionwire.errors import Conflict, Gone, HubError
@@ -60,6 +60,8 @@ class Handlers:
         self._running: dict[str, anyio.CancelScope] = {}
         self._done: dict[str, None] = {}
         """Ids of prompts that a handler has had, the oldest first."""
+        self._doubted: set[str] = set()
+        """Ids of prompts that are handled and no longer stand in the list."""
         self._limit = anyio.Semaphore(MAX_RUNNING)
 
     def register(self, kind: str, handler: H) -> H:
@@ -90,8 +92,9 @@ class Handlers:
                         scope = self._running[record.request_id] = anyio.CancelScope()
                         tasks.start(self._handle, record, scope)
                     waiting = {record.request_id for record in found if record.waits}
-                    for request_id in self._running.keys() - waiting:
-                        tasks.start(self._end_if_over, request_id)
+                    for request_id in self._running.keys() - waiting - self._doubted:
+                        self._doubted.add(request_id)
+                        tasks.start(self._end_when_over, request_id)
         finally:
             await lists.aclose()
 
@@ -107,17 +110,22 @@ class Handlers:
             and record.kind in self._by_kind
         ]
 
-    async def _end_if_over(self, request_id: str) -> None:
-        """Cancel the handler of a prompt that no longer waits in the list, if that is so.
+    async def _end_when_over(self, request_id: str) -> None:
+        """Cancel the handler of a prompt that no longer waits in the list, once that is so.
 
-        The list alone does not say: one that was read before the prompt was opened may come late.
+        The list alone does not say: one that was read before the prompt was opened may come late,
+        and then nothing tells of its end, which leaves the list as it is.
         """
         try:
             prompt = await self._session.prompt(request_id)
+            while prompt.record.waits and request_id in self._running:
+                await prompt.refresh(wait_s=WAIT_S)
         except HubError as error:
             logger.info("the prompt %r could not be looked at: %s", request_id, error)
             return
-        if not prompt.record.waits and (scope := self._running.get(request_id)) is not None:
+        finally:
+            self._doubted.discard(request_id)
+        if (scope := self._running.get(request_id)) is not None:
             scope.cancel()
 
     async def _handle(self, record: PromptRecord, scope: anyio.CancelScope) -> None:

@@ -24,7 +24,7 @@ from sessionwire.errors import Conflict, Gone, HubError, NotFound
 if TYPE_CHECKING:
     import httpx2
 
-__all__ = ["LEASE_S", "Prompt"]
+__all__ = ["LEASE_S", "WAIT_S", "Prompt"]
 
 logger = logging.getLogger(__name__)
 
