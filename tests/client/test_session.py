@@ -21,6 +21,7 @@ from sessionwire import (
     ReplayGap,
     Snapshot,
 )
+from sessionwire._reconnect import Reconnection
 from sessionwire.errors import (
     CommandExpired,
     CommandRejected,
@@ -30,6 +31,7 @@ from sessionwire.errors import (
     Unauthorized,
     UnknownSession,
 )
+from tests.chaos.proxy import FaultProxy
 from tests.client.sdk import entered, message
 from tests.hub_process import HubProcess, running_hub, start_hub
 
@@ -300,6 +302,33 @@ async def test_events_after_a_restart_of_the_hub_are_those_of_the_log(
     finally:
         for each in hubs:
             each.stop()
+
+
+@both
+async def test_cuts_between_a_real_hub_and_its_client_lose_and_double_nothing(
+    hub: HubProcess, sid: str, transport: Transport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    defaults = Reconnection.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "uniform", min)
+    async with entered(hub, sid) as session, FaultProxy("127.0.0.1", hub.port) as proxy:
+        await session.publish([message(number) for number in range(100)])
+        proxy.cut_after = 3_001
+        seen: list[str] = []
+        async with (
+            Client(f"http://127.0.0.1:{proxy.port}", hub.key) as client,
+            client.session(sid) as cut,
+            cut.follow(transport=transport) as events,
+        ):
+            with anyio.fail_after(30):
+                async for event in events:
+                    seen.append(event.data.content)
+                    proxy.cut_after += 97
+                    proxy.chunk = 1 + len(seen) * 7
+                    if len(seen) == 100:
+                        break
+        assert seen == [str(number) for number in range(100)]
+        assert proxy.connections > 3
 
 
 async def test_a_hub_that_is_not_there_is_named() -> None:
