@@ -55,8 +55,8 @@ class Client:
             raise ValueError(f"not a URL: {url!r}: {exc}") from exc
         if address.scheme not in ("http", "https") or not address.host:
             raise ValueError(f"the URL of a hub begins with http:// or https://: {url!r}")
-        self.url = url.rstrip("/")
-        self.tokens = TokenSource(token)
+        self.url: str = url.rstrip("/")
+        self.tokens: TokenSource = TokenSource(token)
         self._http: httpx2.AsyncClient | None = None
         self._entered = False
         self._sessions = 0

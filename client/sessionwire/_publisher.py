@@ -99,9 +99,9 @@ class Publisher:
         max_held_bytes: int,
         patience_s: float | None,
     ) -> None:
-        self.stored = 0
-        self.duplicates = 0
-        self.refused = 0
+        self.stored: int = 0
+        self.duplicates: int = 0
+        self.refused: int = 0
         self._api = api
         self._session_id = session_id
         self._catalog = catalog

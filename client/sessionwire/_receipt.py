@@ -37,8 +37,8 @@ class Receipt:
     """
 
     def __init__(self, api: Api, path: str, raw: Mapping[str, Any]) -> None:
-        self.id = str(raw.get("id"))
-        self.raw = dict(raw)
+        self.id: str = str(raw.get("id"))
+        self.raw: dict[str, Any] = dict(raw)
         self._api = api
         self._path = f"{path}/{quote(self.id, safe='')}"
 

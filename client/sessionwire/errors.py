@@ -189,7 +189,7 @@ class PromptEnded(HubError):
         super().__init__(request_id, state)
         self.request_id = request_id
         self.state = state
-        self.prompt = dict(prompt or {})
+        self.prompt: dict[str, Any] = dict(prompt or {})
 
     def __str__(self) -> str:
         return f"the prompt {self.request_id!r} ended: {self.state}"
@@ -207,8 +207,8 @@ class CommandFailed(HubError):
     def __init__(self, command_id: str, receipt: Mapping[str, Any]) -> None:
         super().__init__(command_id, receipt.get("status"))
         self.command_id = command_id
-        self.detail = str(receipt.get("detail") or "")
-        self.receipt = dict(receipt)
+        self.detail: str = str(receipt.get("detail") or "")
+        self.receipt: dict[str, Any] = dict(receipt)
 
     def __str__(self) -> str:
         said = f": {self.detail}" if self.detail else ""
@@ -247,7 +247,7 @@ class RequestRejected(HubError):
         self.status = status
         self.code = code
         self.detail = detail
-        self.extra = dict(extra or {})
+        self.extra: dict[str, Any] = dict(extra or {})
         self.retry_after_s = retry_after_s
 
     def __str__(self) -> str:
