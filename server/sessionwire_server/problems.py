@@ -27,6 +27,8 @@ logger = logging.getLogger(__name__)
 ROUTE_KEY: Final = "sessionwire.route"
 """Where a route notes its template in the scope: what its requests are counted under."""
 
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
 _CODES: Final = {404: "not_found", 405: "method_not_allowed", 413: "batch_too_large"}
 
 
@@ -104,4 +106,4 @@ def _cut_short(code: str) -> None:
 
 def _method(scope: Scope) -> str:
     method = scope["method"]
-    return method if method in {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} else "other"
+    return method if method in _METHODS else "other"
