@@ -63,9 +63,9 @@ def _headlines(cell: Cell, measurements: Sequence[Measurement]) -> dict[str, dic
 
 
 def _kept(reps: set[int], anchor: Mapping[int, float]) -> set[int]:
-    if not anchor:
-        return reps
-    best = min(anchor.values())
+    best = min(anchor.values(), default=0.0)
+    if best <= 0:
+        return reps  # no anchor, or one whose memory shrank: it tells nothing of the machine
     return {rep for rep in reps if anchor.get(rep, best) <= best * DISTURBED}
 
 

@@ -82,3 +82,9 @@ def test_the_json_keeps_every_measurement() -> None:
     found: Any = as_json([tabulate(FANOUT, measurements)], measurements, {"cpu": "two cores"})
     assert [m["contender"] for m in found["measurements"]] == ["floor", "hub"]
     assert [row["to_anchor"] for row in found["cells"][0]["rows"]] == [1, pytest.approx(1.25)]
+
+
+def test_an_anchor_below_nothing_throws_no_repetition_away() -> None:
+    table = tabulate(FANOUT, [_measured(0, "floor", -1), _measured(0, "hub", 5)])
+    assert table.dropped == 0
+    assert {row.contender: row.runs for row in table.rows} == {"floor": 1, "hub": 1}
