@@ -101,7 +101,7 @@ class Budget(msgspec.Struct, frozen=True, omit_defaults=True):
             changes |= {"status": asked.status, "paused_by": ""}
         if asked.metadata is not None:
             changes["metadata"] = asked.metadata
-        return cast("Budget", msgspec.structs.replace(self, **changes))
+        return msgspec.structs.replace(self, **changes)
 
     def topped_up(self, entry: LedgerEntry) -> Budget:
         """Add to it; one that was exhausted may be spent again."""
