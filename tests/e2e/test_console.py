@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager
-from typing import Any
 
 import anyio
 import httpx2
 import pytest
-from playwright.async_api import Browser, Page, ViewportSize, expect
+from playwright.async_api import Browser, Page, expect
 
 from tests.chromium import WAIT_MS, headless
+from tests.e2e.console_page import (
+    PHONE,
+    api,
+    event,
+    link,
+    numbered,
+    open_page,
+    open_session,
+    publish,
+)
 from tests.hub_process import KEY, HubProcess, running_hub, start_hub
 
 pytestmark = pytest.mark.anyio
-
-PHONE: ViewportSize = {"width": 390, "height": 760}
-DESK: ViewportSize = {"width": 1200, "height": 760}
-
-expect.set_options(timeout=WAIT_MS)
 
 
 @pytest.fixture(scope="module")
@@ -34,56 +37,11 @@ async def browser() -> AsyncGenerator[Browser]:
         yield running
 
 
-@asynccontextmanager
-async def _page(
-    browser: Browser, viewport: ViewportSize = DESK, *, faults: tuple[str, ...] = ()
-) -> AsyncGenerator[Page]:
-    """Open a page and check, on leaving, that it logged no fault but those that are expected."""
-    context = await browser.new_context(viewport=viewport)
-    context.set_default_timeout(WAIT_MS)
-    page = await context.new_page()
-    said: list[str] = []
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("console", lambda line: said.append(line.text) if line.type == "error" else None)
-    try:
-        yield page
-    finally:
-        await context.close()
-    assert [text for text in said if not any(fault in text for fault in faults)] == []
-
-
-def _link(hub: HubProcess, session: str = "") -> str:
-    return f"{hub.url}/#key={hub.key}" if not session else f"{hub.url}/#/s/{session}"
-
-
-async def _open(page: Page, hub: HubProcess, session: str) -> None:
-    await page.goto(_link(hub))
-    await expect(page.locator("#panes")).to_be_visible()
-    await page.goto(_link(hub, session))
-    await expect(page.locator("#stream-state")).to_have_text("live")
-
-
-async def _publish(hub: HubProcess, session: str, *events: dict[str, Any]) -> None:
-    async with httpx2.AsyncClient(
-        base_url=hub.url, headers={"Authorization": f"Bearer {hub.key}"}
-    ) as http:
-        answer = await http.post(f"/v1/sessions/{session}/events", json=events)
-        assert answer.status_code == 200, answer.text
-
-
-def _event(kind: str, **data: Any) -> dict[str, Any]:
-    return {"type": kind, "parentId": None, "data": data}
-
-
-def _numbered(first: int, last: int) -> list[dict[str, Any]]:
-    return [_event("session.info", infoType="n", message=f"n{n}") for n in range(first, last + 1)]
-
-
 async def test_a_key_in_the_address_signs_in_and_leaves_the_address(
     browser: Browser, hub: HubProcess
 ) -> None:
-    async with _page(browser) as page:
-        await page.goto(_link(hub))
+    async with open_page(browser) as page:
+        await page.goto(link(hub))
         await expect(page.locator("#list-state")).to_have_text("live")
         assert "key" not in page.url
         await page.reload()
@@ -95,7 +53,7 @@ async def test_a_key_in_the_address_signs_in_and_leaves_the_address(
 async def test_a_wrong_key_is_told_and_a_right_one_signs_in(
     browser: Browser, hub: HubProcess
 ) -> None:
-    async with _page(browser, faults=("401",)) as page:
+    async with open_page(browser, faults=("401",)) as page:
         await page.goto(hub.url)
         await page.get_by_label("Key").fill("not-a-key")
         await page.get_by_role("button", name="Sign in").click()
@@ -112,30 +70,30 @@ async def test_a_wrong_key_is_told_and_a_right_one_signs_in(
 async def test_a_session_appears_in_the_list_with_its_first_event(
     browser: Browser, hub: HubProcess, sid: str
 ) -> None:
-    async with _page(browser) as page:
-        await page.goto(_link(hub))
+    async with open_page(browser) as page:
+        await page.goto(link(hub))
         await expect(page.locator("#list-state")).to_have_text("live")
-        await _publish(hub, sid, _event("user.message", content="Hello"))
+        await publish(hub, sid, event("user.message", content="Hello"))
         entry = page.locator(f'#session-list a[data-id="{sid}"]')
         await expect(entry).to_be_visible()
         await expect(entry).to_contain_text("active")
-        await _publish(hub, sid, _event("session.title_changed", title="Greetings"))
+        await publish(hub, sid, event("session.title_changed", title="Greetings"))
         await expect(entry).to_contain_text("Greetings")
 
 
 async def test_text_grows_while_it_is_written_and_the_whole_message_replaces_it(
     browser: Browser, hub: HubProcess, sid: str
 ) -> None:
-    await _publish(hub, sid, _event("user.message", content="Say hello"))
-    async with _page(browser) as page:
-        await _open(page, hub, sid)
+    await publish(hub, sid, event("user.message", content="Say hello"))
+    async with open_page(browser) as page:
+        await open_session(page, hub, sid)
         await expect(page.locator(".message .text")).to_have_text("Say hello")
         for word in ("Hello", " wide", " world"):
-            delta = _event("assistant.message_delta", messageId="m1", deltaContent=word)
-            await _publish(hub, sid, delta)
+            delta = event("assistant.message_delta", messageId="m1", deltaContent=word)
+            await publish(hub, sid, delta)
         await expect(page.locator(".row.open .text")).to_have_text("Hello wide world")
-        whole = _event("assistant.message", messageId="m1", content="Hello, wide world.")
-        await _publish(hub, sid, whole)
+        whole = event("assistant.message", messageId="m1", content="Hello, wide world.")
+        await publish(hub, sid, whole)
         await expect(page.locator(".row.open")).to_have_count(0)
         await expect(page.locator(".message .text").last).to_have_text("Hello, wide world.")
 
@@ -144,10 +102,10 @@ async def test_a_late_joiner_sees_the_text_so_far(
     browser: Browser, hub: HubProcess, sid: str
 ) -> None:
     for word in ("So", " far", " so", " good"):
-        delta = _event("assistant.message_delta", messageId="m1", deltaContent=word)
-        await _publish(hub, sid, delta)
-    async with _page(browser) as page:
-        await _open(page, hub, sid)
+        delta = event("assistant.message_delta", messageId="m1", deltaContent=word)
+        await publish(hub, sid, delta)
+    async with open_page(browser) as page:
+        await open_session(page, hub, sid)
         await expect(page.locator(".row.open .text")).to_have_text("So far so good")
 
 
@@ -155,15 +113,15 @@ async def test_markup_in_an_event_is_shown_as_text(
     browser: Browser, hub: HubProcess, sid: str
 ) -> None:
     nasty = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
-    async with _page(browser) as page:
+    async with open_page(browser) as page:
         await _open_empty(page, hub, sid)
-        await _publish(
+        await publish(
             hub,
             sid,
-            _event("user.message", content=nasty),
-            _event("session.title_changed", title=nasty),
-            _event("assistant.message_delta", messageId="m1", deltaContent=nasty),
-            _event("session.info", infoType="x", message=nasty),
+            event("user.message", content=nasty),
+            event("session.title_changed", title=nasty),
+            event("assistant.message_delta", messageId="m1", deltaContent=nasty),
+            event("session.info", infoType="x", message=nasty),
         )
         await expect(page.locator(".message .text")).to_have_text(nasty)
         await expect(page.locator("#session-title")).to_have_text(nasty)
@@ -175,30 +133,26 @@ async def test_markup_in_an_event_is_shown_as_text(
 
 
 async def _open_empty(page: Page, hub: HubProcess, sid: str) -> None:
-    async with httpx2.AsyncClient(
-        base_url=hub.url, headers={"Authorization": f"Bearer {hub.key}"}
-    ) as http:
-        made = await http.post("/v1/sessions", json={"id": sid, "catalog": "copilot"})
-        assert made.status_code == 201, made.text
-    await _open(page, hub, sid)
+    await api(hub, "POST", "/v1/sessions", {"id": sid, "catalog": "copilot"})
+    await open_session(page, hub, sid)
 
 
 async def test_earlier_events_come_when_one_scrolls_to_them(
     browser: Browser, hub: HubProcess, sid: str
 ) -> None:
     for first in (1, 251, 501):
-        await _publish(hub, sid, *_numbered(first, first + 249))
-    async with _page(browser) as page:
-        await _open(page, hub, sid)
+        await publish(hub, sid, *numbered(first, first + 249))
+    async with open_page(browser) as page:
+        await open_session(page, hub, sid)
         rows = page.locator("#events .row")
         await expect(rows.last).to_contain_text("n750")
         await expect(page.locator("#newest")).to_be_hidden()
-        first = page.get_by_text("n1", exact=True)
+        oldest = page.get_by_text("n1", exact=True)
         with anyio.fail_after(WAIT_MS / 1000):
-            while await first.count() == 0:
+            while await oldest.count() == 0:
                 await page.evaluate("document.getElementById('log').scrollTop = 0")
                 await page.evaluate("new Promise(requestAnimationFrame)")
-        await expect(first).to_be_visible()
+        await expect(oldest).to_be_visible()
         assert await rows.count() < 80
         await page.get_by_role("button", name="Newest").click()
         await expect(rows.last).to_contain_text("n750")
@@ -207,18 +161,18 @@ async def test_earlier_events_come_when_one_scrolls_to_them(
 async def test_it_says_that_the_hub_is_gone_and_comes_back_without_loss(
     browser: Browser, redis_url: str, sid: str
 ) -> None:
-    async with _page(browser, faults=("Failed to load resource", "ERR_")) as page:
+    async with open_page(browser, faults=("Failed to load resource", "ERR_")) as page:
         first = start_hub(redis_url)
         try:
-            await _publish(first, sid, *_numbered(1, 2))
-            await _open(page, first, sid)
+            await publish(first, sid, *numbered(1, 2))
+            await open_session(page, first, sid)
         finally:
             first.stop()
         await expect(page.locator("#stream-state")).to_contain_text("offline since")
         with running_hub(redis_url, args=["--port", str(first.port)]) as second:
-            await _publish(second, sid, *_numbered(3, 4))
+            await publish(second, sid, *numbered(3, 4))
             await expect(page.locator("#stream-state")).to_have_text("live")
-            await _publish(second, sid, *_numbered(5, 5))
+            await publish(second, sid, *numbered(5, 5))
             await expect(page.locator("#events .row").last).to_contain_text("n5")
             shown = await page.locator("#events .what").all_inner_texts()
             # The page goes before the hub does: its streams would keep the hub draining.
@@ -229,9 +183,9 @@ async def test_it_says_that_the_hub_is_gone_and_comes_back_without_loss(
 async def test_a_phone_shows_one_pane_at_a_time_and_nothing_overflows(
     browser: Browser, hub: HubProcess, sid: str
 ) -> None:
-    await _publish(hub, sid, _event("user.message", content="word " * 80 + "x" * 400))
-    async with _page(browser, PHONE) as page:
-        await page.goto(_link(hub))
+    await publish(hub, sid, event("user.message", content="word " * 80 + "x" * 400))
+    async with open_page(browser, PHONE) as page:
+        await page.goto(link(hub))
         entry = page.locator(f'#session-list a[data-id="{sid}"]')
         await expect(entry).to_be_visible()
         await entry.click()
@@ -250,7 +204,7 @@ async def test_the_page_allows_no_code_but_its_own(browser: Browser, hub: HubPro
     policy = answer.headers["Content-Security-Policy"]
     assert "unsafe" not in policy
     assert "default-src 'none'" in policy or "default-src 'self'" in policy
-    async with _page(browser, faults=("401", "Content Security Policy")) as page:
+    async with open_page(browser, faults=("401", "Content Security Policy")) as page:
         await page.goto(hub.url)
         await expect(page.get_by_label("Key")).to_be_visible()
         await page.evaluate(
@@ -261,12 +215,9 @@ async def test_the_page_allows_no_code_but_its_own(browser: Browser, hub: HubPro
 
 
 async def test_a_deleted_session_ends(browser: Browser, hub: HubProcess, sid: str) -> None:
-    await _publish(hub, sid, *_numbered(1, 1))
-    async with _page(browser) as page:
-        await _open(page, hub, sid)
-        async with httpx2.AsyncClient(
-            base_url=hub.url, headers={"Authorization": f"Bearer {hub.key}"}
-        ) as http:
-            assert (await http.delete(f"/v1/sessions/{sid}")).status_code == 204
+    await publish(hub, sid, *numbered(1, 1))
+    async with open_page(browser) as page:
+        await open_session(page, hub, sid)
+        await api(hub, "DELETE", f"/v1/sessions/{sid}")
         await expect(page.locator("#stream-state")).to_have_text("deleted")
         await expect(page.locator(f'#session-list a[data-id="{sid}"]')).to_have_count(0)
