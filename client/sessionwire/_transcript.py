@@ -168,6 +168,12 @@ def _text_of(data: Mapping[str, Any]) -> str:
     return ""
 
 
+def _told_by(outcome: Mapping[str, Any]) -> str:
+    """Find what a tool's result says, or the message of its error."""
+    message = outcome.get("message")
+    return message if isinstance(message, str) else _text_of(outcome)
+
+
 def _described(type_: str, data: Mapping[str, Any], prefix: str) -> tuple[str, str]:
     match type_:
         case "tool.execution_start":
@@ -175,8 +181,8 @@ def _described(type_: str, data: Mapping[str, Any], prefix: str) -> tuple[str, s
             return f"{prefix}  tool  {clean(str(data.get('toolName')))} {detail}\n", "magenta"
         case "tool.execution_complete":
             word, style = ("done", "green") if data.get("success") else ("failed", "red")
-            result = data.get("result")
-            text = _text_of(cast("dict[str, Any]", result)) if isinstance(result, dict) else ""
+            what = data.get("result") if word == "done" else data.get("error")
+            text = _told_by(cast("dict[str, Any]", what)) if isinstance(what, dict) else ""
             return f"{prefix}{word:>6}  {clean(_first_line(text))}\n", style
         case "subagent.started":
             return f"{prefix} agent  {clean(str(data.get('agentDisplayName')))} starts\n", "blue"
@@ -185,10 +191,17 @@ def _described(type_: str, data: Mapping[str, Any], prefix: str) -> tuple[str, s
             what = cast("dict[str, Any]", request) if isinstance(request, dict) else {}
             text = str(what.get("fullCommandText") or what.get("kind") or "")
             return f"{prefix}  asks  {clean(_first_line(text))}\n", "yellow"
+        case "user_input.requested" | "elicitation.requested" | "exit_plan_mode.requested":
+            texts = (data.get(name) for name in ("question", "message", "summary"))
+            text = next((text for text in texts if isinstance(text, str)), "")
+            return f"{prefix}  asks  {clean(_first_line(text))}\n", "yellow"
         case "permission.completed":
             result = data.get("result")
             kind = cast("dict[str, Any]", result).get("kind") if isinstance(result, dict) else ""
             return f"{prefix}answer  {clean(str(kind))}\n", "yellow"
+        case "user_input.completed" | "elicitation.completed" | "exit_plan_mode.completed":
+            said = {name: value for name, value in data.items() if name != "requestId"}
+            return f"{prefix}answer  {_compact(said)}\n", "yellow"
         case "assistant.intent":
             return f"{prefix} plans  {clean(str(data.get('intent')))}\n", "bold"
         case "session.title_changed" | "session.title.updated":

@@ -5,7 +5,8 @@ Plain data for `workload`; nothing here happened. Braces are filled in from a st
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 __all__ = ["STORIES", "Scout", "Step", "Story"]
@@ -36,14 +37,28 @@ class Scout:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """One task from the user's message to the answer; `scouts` go out after the first step."""
+    """One task from the user's message to the answer.
+
+    Attributes:
+        title, asks: what it is called, and the user's message.
+        files: what is changed.
+        steps: reading, looking closer, changing.
+        scouts: sub-agents that go out after the first step.
+        question: what is asked of the user after that.
+        choices: what may be chosen, each with what the agent then says.
+        plan: its summary and its text, which is shown before the last step.
+        answer: what it says in the end.
+    """
 
     title: str
     asks: str
     files: tuple[str, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[Step, Step, Step]
     scouts: tuple[Scout, ...]
+    question: str
+    plan: tuple[str, str]
     answer: str
+    choices: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 STORIES: Final = (
@@ -100,6 +115,19 @@ STORIES: Final = (
                 " configurable.",
             ),
         ),
+        question="Which side shall hold the fix?",
+        choices={
+            "Only the client": "Then the server stays as it is, and the client drops late answers.",
+            "Client and server": "Then both number the attempts, and each drops what is late.",
+        },
+        plan=(
+            "Number the attempts and drop late answers",
+            "# Plan\n"
+            "\n"
+            "1. Give every attempt a number in upload/session.py.\n"
+            "2. Send it along and compare it in upload/retry.py.\n"
+            "3. Run the test a thousand times.",
+        ),
         answer="The cause was a late answer. When an attempt was given up, its response could still"
         " arrive and reset the offset to zero, so the next attempt began anew. Attempts are"
         " numbered now and an answer to an older one is dropped. A thousand runs pass; the test"
@@ -153,6 +181,19 @@ STORIES: Final = (
                 "The yearly report has the same loop; nothing else calls rate_for.",
             ),
         ),
+        question="Shall I look at the yearly report as well?",
+        choices={
+            "Only the monthly one": "Then I leave the yearly report alone and say what I see.",
+            "Both": "Then I do the monthly report first and use the same query for the yearly one.",
+        },
+        plan=(
+            "Join the rates in one query",
+            "# Plan\n"
+            "\n"
+            "1. Join tax_rates in reports/queries.sql.\n"
+            "2. Drop the loop in reports/monthly.py, keep the rounding.\n"
+            "3. Compare the page with the old one, byte by byte.",
+        ),
         answer="The page asked the database once for every line item. It is one query now, and the"
         " report for the largest customer takes 0.4 seconds instead of 8.1. The output is the same,"
         " byte for byte. The yearly report has the same loop; I left it alone, say so if you want"
@@ -201,6 +242,19 @@ STORIES: Final = (
                 (("grep", "expires_in"),),
                 "Access tokens live for an hour, refresh tokens for thirty days.",
             ),
+        ),
+        question="How long must an old key stay valid?",
+        choices={
+            "Thirty days": "Thirty days then, the life of a refresh token.",
+            "One hour": "One hour then; refresh tokens from before will ask for a new login.",
+        },
+        plan=(
+            "A ring of keys, the first of which signs",
+            "# Plan\n"
+            "\n"
+            "1. Test tokens from before and after a rotation.\n"
+            "2. Test unknown ids and retired keys.\n"
+            "3. Run the whole suite of the tokens.",
         ),
         answer="The service takes a list of keys now. The first one signs, all of them verify, and"
         " the key id is in the token's header. Tokens from before carry none and are checked with"
