@@ -144,10 +144,29 @@ class StateBoard:
             found = await self._prompts.open(channel.sid)
         if states.life != life or not states.watchers:
             return
-        if found is not None:
-            self._note(channel, found)
-            channel.show(self._spelled(channel.sid, found, presence))
+        # Somebody may have learned newer ones meanwhile.
+        if found is not None and found.version >= states.prompts_version:
+            self._show_prompts(channel, found, presence)
         channel.show_presence(presence)
+
+    def learn(self, channel: Channel, found: OpenPrompts, life: int) -> None:
+        """Show prompts that somebody read for a viewer of his own, where they are newer.
+
+        Else that viewer, who was given them, would be told the older state that is shown.
+
+        Args:
+            channel: the session's.
+            found: what was read.
+            life: that of the channel's states before it was read.
+        """
+        states = channel.states
+        newer = found.version > states.prompts_version
+        if newer and states.life == life and states.presence is not None:
+            self._show_prompts(channel, found, states.presence)
+
+    def _show_prompts(self, channel: Channel, found: OpenPrompts, presence: Presence) -> None:
+        self._note(channel, found)
+        channel.show(self._spelled(channel.sid, found, presence))
 
     def _note(self, channel: Channel, found: OpenPrompts) -> None:
         channel.states.prompts_version = found.version

@@ -185,8 +185,10 @@ async def _opened(
     await hub.feed.confirm(viewer.channel)
     opening = await open_at(hub.store, sid, request.start, now_ms=int(time.time() * 1000))
     lasts = await hub.pages.lasts(sid)
+    life = viewer.channel.states.life
     record, prompts = await hub.store.session(sid), await hub.prompts.open(sid)
     presence = await hub.presence.of(sid)
+    hub.states.learn(viewer.channel, prompts, life)
     viewer.begin(opening, ephemeral_replay=True, snapshot_sent=True)
     if opening.gap is not None:
         hub.fan_out.stats.gaps += 1

@@ -225,6 +225,49 @@ async def test_news_that_was_read_already_is_not_read_again() -> None:
             assert asked(socket) == [["r1"]]
 
 
+async def test_prompts_that_a_viewer_was_given_are_never_followed_by_older_ones() -> None:
+    async with scene() as at:
+        viewer, first = at.watch()
+        async with delivering(viewer):
+            await settle()
+            before, life = await at.model.open("s"), at.channel.states.life
+            at.model.ask("r1")
+            at.board.learn(at.channel, await at.model.open("s"), life)
+            at.board.learn(at.channel, before, life)
+            other, late = at.watch()
+            async with delivering(other):
+                await settle()
+                assert asked(first) == [[], ["r1"]]
+                assert asked(late) == [["r1"]]
+
+
+async def test_what_was_read_in_another_life_is_not_learned() -> None:
+    async with scene() as at:
+        viewer, socket = at.watch()
+        async with delivering(viewer):
+            await settle()
+            at.model.ask("r1")
+            at.board.learn(at.channel, await at.model.open("s"), at.channel.states.life - 1)
+            await settle()
+            assert asked(socket) == [[]]
+
+
+async def test_a_read_that_was_overtaken_shows_nothing_older() -> None:
+    async with scene() as at:
+        viewer, socket = at.watch()
+        async with delivering(viewer):
+            await settle()
+            at.model.held = asyncio.Event()
+            at.channel.tell(at.model.ask("r1"))
+            await settle()
+            held, at.model.held = at.model.held, None
+            at.model.ask("r2")
+            at.board.learn(at.channel, await at.model.open("s"), at.channel.states.life)
+            held.set()
+            await settle()
+            assert asked(socket) == [[], ["r1", "r2"]]
+
+
 async def test_a_slow_viewer_is_told_the_newest_alone() -> None:
     async with scene() as at:
         viewer, socket = at.watch()
