@@ -101,9 +101,12 @@ async def _request(client: SocketStream) -> Request | None:
             head += await client.receive()
         except anyio.EndOfStream:
             return None
+    head, _, body = head.partition(b"\r\n\r\n")
     first, *lines = head.decode().split("\r\n")
     target = urlsplit(first.split(" ")[1])
-    headers = dict(line.lower().split(": ", 1) for line in lines if line)
+    headers = dict(line.lower().split(": ", 1) for line in lines)
+    while len(body) < int(headers.get("content-length", 0)):
+        body += await client.receive()
     return Request(target.path, parse_qs(target.query), headers)
 
 
