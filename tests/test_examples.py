@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import quote
 
+import httpx2
 import pytest
 from playwright.async_api import Browser, expect
 
@@ -158,6 +159,86 @@ def test_the_host_obeys_what_is_sent_to_it_also_what_was_sent_while_it_was_away(
         *("user.message", "assistant.message", "abort", "user.message", "assistant.message"),
     ]
     assert "You said: later" in exported
+
+
+@pytest.fixture
+def copied_key_hub(redis_url: str) -> Generator[HubProcess]:
+    """A hub with the key of the pages, and without the session that they name."""
+    with running_hub(redis_url, key="letmein") as running:
+        yield running
+        headers = {"Authorization": "Bearer letmein"}
+        httpx2.delete(f"{running.url}/v1/sessions/my-session", headers=headers).raise_for_status()
+
+
+def _shell(hub: HubProcess, script: str) -> list[str]:
+    """Spell a page's lines as a command; of the environment only the hub's address is given."""
+    return ["env", f"PATH={Path(sys.executable).parent}:{os.environ['PATH']}",
+            f"SESSIONWIRE_URL={hub.url}", "PYTHONUNBUFFERED=1", "sh", "-ec", script]  # fmt: skip
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md"])
+def test_the_lines_about_answering_do_what_the_page_says(
+    copied_key_hub: HubProcess, page: str
+) -> None:
+    text = (ROOT / page).read_text().partition("## Answer what an agent asks\n")[2]
+    asks, answers = re.findall(r"^```sh\n(.*?)^```", text.partition("\n## ")[0], re.M | re.S)
+    clean = {name: value for name, value in os.environ.items() if "SESSIONWIRE" not in name}
+    with subprocess.Popen(
+        _shell(copied_key_hub, asks.replace("python examples", "exec python examples")),
+        cwd=ROOT,
+        env=clean,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as agent:
+        try:
+            assert agent.stdout is not None
+            _read_until(agent.stdout, "waiting for: sessionwire answer my-session deploy-1")
+            command = _shell(copied_key_hub, answers)
+            done = subprocess.run(
+                command,
+                cwd=ROOT,
+                env=clean,
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+            assert done.returncode == 0, done.stderr
+            shown = done.stdout.splitlines()
+            assert re.match(
+                r"my-session deploy-1  permission  waits for \d+ s, nobody there", shown[0]
+            )
+            assert shown[1:3] == ["    run: ./deploy.sh", "answered, completed"]
+            assert _read_until(agent.stdout, " by ") == "approve-once by key\n"
+            assert agent.wait(20) == 0
+        finally:
+            agent.kill()
+
+
+def test_an_answer_waits_for_an_agent_that_is_away(hub: HubProcess, sid: str) -> None:
+    def asking() -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, EXAMPLES / "ask.py", sid, "deploy-1"],
+            env=_environment(hub),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    first = asking()
+    try:
+        assert first.stdout is not None
+        _read_until(first.stdout, "waiting for")
+    finally:
+        first.kill()
+        first.communicate(timeout=20)
+    command = [sys.executable, "-m", "sessionwire", "answer", sid, "deploy-1", "reject"]
+    subprocess.run(command, env=_environment(hub), timeout=60, check=True)
+    second = asking()
+    try:
+        said, _ = second.communicate(timeout=30)
+    finally:
+        second.kill()
+    assert said.splitlines()[-1].startswith("reject by ")
 
 
 def _wait_for_session(hub: HubProcess, sid: str) -> None:

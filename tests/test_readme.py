@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
+
+from sessionwire.cli import app
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -85,6 +89,12 @@ def test_every_make_target_of_the_pages_exists() -> None:
             )
         )
         assert named <= targets, page
+
+
+def test_the_table_of_commands_is_that_of_the_command_line() -> None:
+    group: Any = typer.main.get_command(app)
+    rows = re.findall(r"^\| `sessionwire ([a-z]+)[^`]*` \|", (ROOT / "README.md").read_text(), re.M)
+    assert sorted(rows) == sorted(group.commands)
 
 
 def test_the_repository_names_no_place_of_anybodys_own() -> None:
