@@ -181,7 +181,7 @@ def _described(type_: str, data: Mapping[str, Any], prefix: str) -> tuple[str, s
             return f"{prefix}  tool  {clean(str(data.get('toolName')))} {detail}\n", "magenta"
         case "tool.execution_complete":
             word, style = ("done", "green") if data.get("success") else ("failed", "red")
-            what = data.get("result") if word == "done" else data.get("error")
+            what = data.get("result") if word == "done" else data.get("error") or data.get("result")
             text = _told_by(cast("dict[str, Any]", what)) if isinstance(what, dict) else ""
             return f"{prefix}{word:>6}  {clean(_first_line(text))}\n", style
         case "subagent.started":

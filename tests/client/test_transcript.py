@@ -65,6 +65,25 @@ def test_tools_are_told_with_what_they_do_and_how_it_went() -> None:
     assert told == '  tool  bash {"command": "ls"}\nfailed  no such file …\n'
 
 
+def test_a_tool_that_was_not_allowed_says_so() -> None:
+    done = {"toolCallId": "t", "success": False, "error": {"message": "Not allowed: not now"}}
+    assert text_of(event("tool.execution_complete", done)) == "failed  Not allowed: not now\n"
+
+
+def test_what_is_asked_is_told() -> None:
+    told = text_of(
+        event("permission.requested", {"permissionRequest": {"fullCommandText": "ls\nrm x"}}),
+        event("user_input.requested", {"requestId": "r", "question": "Which?"}),
+        event("exit_plan_mode.requested", {"requestId": "p", "summary": "A plan"}),
+        event("elicitation.requested", {"requestId": "e", "message": "Where?"}),
+    )
+    asks = ["ls …", "Which?", "A plan", "Where?"]
+    assert told.splitlines() == [f"  asks  {what}" for what in asks]
+    answered = text_of(event("user_input.completed", {"requestId": "r", "answer": "Red"}))
+    assert answered.startswith("answer  ")
+    assert "Red" in answered
+
+
 def test_noise_is_left_out_and_unknown_types_are_named() -> None:
     assert text_of(event("session.usage_info", {"tokenLimit": 1}), CaughtUp("c")) == ""
     assert text_of(event("x.own", {"a": 1})) == '        x.own {"a": 1}\n'
