@@ -64,6 +64,8 @@ export class PromptsPanel {
     } catch {
       // Forgotten by now, or out of reach: it is closed all the same.
     }
+    // The news may be here before the hub's word on this page's own answer.
+    await card.settled;
     card.end(prompt);
     this.#sizes();
     card.leaving = setTimeout(() => this.#remove(rid, card), GONE_MS);
@@ -107,6 +109,9 @@ class Card {
   #facts = make("span", "facts-line");
   #buttons = [];
   #isSent = false;
+  #isMine = false;
+  /** The answer of this page that is on its way. */
+  settled = Promise.resolve();
 
   constructor(prompt, send) {
     this.#prompt = prompt;
@@ -121,7 +126,7 @@ class Card {
     head.append(make("h3", "", this.#form.title), this.#facts);
     const actions = make("div", "actions");
     for (const action of this.#form.actions) {
-      const made = button(action.text, () => void this.#answer(action), { className: action.tone ?? "", hint: action.hint ?? "" });
+      const made = button(action.text, () => this.#answer(action), { className: action.tone ?? "", hint: action.hint ?? "" });
       actions.append(made);
       this.#buttons.push(made);
     }
@@ -165,7 +170,7 @@ class Card {
     const main = this.#form.actions.findIndex((action) => action.main);
     if (event.key === "Enter" && main >= 0 && event.target.matches("input")) {
       event.preventDefault();
-      if (!this.#buttons[main].disabled) void this.#answer(this.#form.actions[main]);
+      if (!this.#buttons[main].disabled) this.#answer(this.#form.actions[main]);
       return;
     }
     if (isField || event.repeat) return;
@@ -173,10 +178,10 @@ class Card {
     if (index < 0 || this.#buttons[index].disabled) return;
     event.preventDefault();
     event.stopPropagation();
-    void this.#answer(this.#form.actions[index]);
+    this.#answer(this.#form.actions[index]);
   }
 
-  async #answer(action) {
+  #answer(action) {
     this.#problem.textContent = "";
     let answer;
     try {
@@ -187,8 +192,13 @@ class Card {
     }
     this.#isSent = true;
     this.update(this.#prompt);
+    this.settled = this.#deliver(answer);
+  }
+
+  async #deliver(answer) {
     try {
       await this.#send(answer);
+      this.#isMine = true;
     } catch (error) {
       this.#isSent = false;
       if (!this.isOver) this.update(this.#prompt);
@@ -208,7 +218,7 @@ class Card {
 
   /** Says how it ended, where that is known. */
   end(prompt) {
-    const words = prompt ? endOf(prompt, this.#isSent) : "It is closed.";
+    const words = prompt ? endOf(prompt, this.#isMine) : "It is closed.";
     const line = make("p", "ended", words);
     line.role = "status";
     const hadFocus = this.element.contains(document.activeElement);
@@ -224,8 +234,18 @@ function nameOf(by) {
   return by?.name || (by?.human ? "somebody" : "a program");
 }
 
+/** How it ended, in a word or two; what a tool returned is in the timeline. */
+function wordsOf(prompt) {
+  const { answer } = prompt;
+  if (answer === null || answer === undefined || answer.redacted) return "";
+  if (typeof answer === "string") return answer.replaceAll("_", " ");
+  if (typeof answer.approved === "boolean") return answer.approved ? "approved" : "sent back";
+  const word = answer.kind ?? answer.answer ?? answer.action ?? answer.decision ?? answer.status ?? "";
+  return typeof word === "string" ? (answer.answer === undefined ? word.replaceAll(/[-_]/g, " ") : word) : "";
+}
+
 function endOf(prompt, isMine) {
-  const outcome = `${prompt.outcome ?? ""}`.replaceAll(/[-_]/g, " ");
+  const outcome = wordsOf(prompt);
   if (prompt.answered_by) {
     const who = isMine ? "You answered" : `Answered by ${nameOf(prompt.answered_by)}`;
     return [who, outcome, prompt.comment ? `“${prompt.comment}”` : ""].filter(Boolean).join(": ");
