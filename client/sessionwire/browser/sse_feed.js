@@ -5,6 +5,7 @@
 
 import { Decoder } from "./decoder.js";
 import { Disconnected, HubError, Refused } from "./errors.js";
+import { isOffline } from "./wake.js";
 
 /** Three heartbeats: one may be lost, two may be late. */
 export const SILENCE_MS = 45_000;
@@ -28,7 +29,7 @@ export function sseFeed(hub) {
     let heardAt = Date.now();
     attempt.onCheck(() => {
       clearTimeout(watchdog);
-      watchdog = setTimeout(stop, Math.max(0, heardAt + CHECK_MS - Date.now()));
+      watchdog = setTimeout(stop, isOffline() ? 0 : Math.max(0, heardAt + CHECK_MS - Date.now()));
     });
     try {
       const response = await open(hub, request, own.signal);

@@ -1,8 +1,13 @@
-/** Knows when the machine or the tab comes back: from sleep, from the page cache, online. */
+/** Knows when the machine or the tab comes back, from sleep or the page cache, and goes on- or offline. */
 
 const BEAT_MS = 5_000;
 /** A timer that is this late was not late by itself: the machine slept. */
 const LATE_MS = 15_000;
+
+/** Whether the machine says that it has no network; a hub on this machine is there all the same. */
+export function isOffline() {
+  return globalThis.navigator?.onLine === false;
+}
 
 /**
  * Calls `back` when connections may have died unnoticed. Works in pages and in workers.
@@ -19,7 +24,9 @@ export function onWake(back, signal) {
     last = now;
   }, BEAT_MS);
   signal.addEventListener("abort", () => clearInterval(timer), { once: true });
+  // Offline, too: then a connection is asked at once whether it is still there.
   globalThis.addEventListener?.("online", back, { signal });
+  globalThis.addEventListener?.("offline", back, { signal });
   globalThis.addEventListener?.("pageshow", back, { signal });
   if (typeof document === "undefined") return;
   document.addEventListener("visibilitychange", () => document.hidden || back(), { signal });

@@ -5,6 +5,7 @@
  */
 
 import { Disconnected, HubError, Refused } from "./errors.js";
+import { isOffline } from "./wake.js";
 
 /** @typedef {import("./types.js").Frame} Frame */
 /** @typedef {import("./types.js").StreamRequest} StreamRequest */
@@ -14,6 +15,7 @@ const PROTOCOL = "sessionwire.v1.jsonrpc";
 /** Pings of the protocol are invisible here, so the page asks after this much silence. */
 const QUIET_MS = 20_000;
 const ANSWER_MS = 10_000;
+const OFFLINE_ANSWER_MS = 2_000;
 const OPEN_MS = 15_000;
 const LINGER_MS = 2_000;
 
@@ -231,7 +233,7 @@ export class Socket {
       // A dead connection's close handshake takes long: it is given up now.
       if (socket === this.#socket) this.#lost(socket, 1006, "no answer");
       socket.close();
-    }, ANSWER_MS);
+    }, isOffline() ? OFFLINE_ANSWER_MS : ANSWER_MS);
     this.call("ping").catch(() => {});
   }
 }
