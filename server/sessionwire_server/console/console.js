@@ -45,7 +45,7 @@ function begin() {
 function changed(session, before) {
   const { waiting } = list;
   byId("waiting").hidden = waiting === 0;
-  byId("waiting").textContent = `Waiting for you: ${waiting}`;
+  byId("waiting-count").textContent = `: ${waiting}`;
   if (!shownId) document.title = waiting > 0 ? `(${waiting}) sessionwire` : "sessionwire";
   if (session.id === shownId && !session.deleted) shown?.describe(session);
   if (before && (session.pending_prompts ?? 0) > (before.pending_prompts ?? 0)) {

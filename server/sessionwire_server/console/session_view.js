@@ -227,6 +227,7 @@ export class SessionView {
 
   #toggle(item) {
     if (!this.#opened.delete(item.key)) this.#opened.add(item.key);
+    this.#rows.release();
     item.version += 1;
     this.#changed();
   }

@@ -85,6 +85,11 @@ export class VirtualRows {
     this.later();
   }
 
+  /** Somebody looks at a row: it stays where it is, whatever comes at the end. */
+  release() {
+    this.#sticky = false;
+  }
+
   toStart() {
     this.#sticky = false;
     this.#scroller.scrollTop = 0;
