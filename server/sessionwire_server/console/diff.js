@@ -18,7 +18,7 @@ export function diffBlock(text) {
     if (run.length > 0) block.append(make("span", kind, `${run.join("\n")}\n`));
     run = [];
   };
-  for (const line of cut(text).split("\n")) {
+  for (const line of cut(text.replace(/\n$/, "")).split("\n")) {
     const next = kindOf(line);
     if (next !== kind) flush();
     kind = next;
