@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser, Page, Route, expect
 
-from tests.chromium import headless
 from tests.e2e.console_page import api, event, link, open_page, publish, until
-from tests.hub_process import HubProcess, running_hub
+from tests.hub_process import HubProcess
 
 pytestmark = pytest.mark.anyio
 
@@ -24,18 +22,6 @@ const sessionId = new URL(import.meta.url).searchParams.get("session");
 const note = (where) => (text) => (window[where] ??= []).push(text);
 const show = note("shown"), say = note("said");
 """
-
-
-@pytest.fixture(scope="module")
-def hub(redis_url: str) -> Generator[HubProcess]:
-    with running_hub(redis_url) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-async def browser() -> AsyncGenerator[Browser]:
-    async with headless() as running:
-        yield running
 
 
 async def _run(page: Page, hub: HubProcess, session: str, program: str) -> None:

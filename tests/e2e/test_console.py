@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator
-
 import anyio
 import httpx2
 import pytest
 from playwright.async_api import Browser, Page, expect
 
-from tests.chromium import WAIT_MS, headless
+from tests.chromium import WAIT_MS
 from tests.e2e.console_page import (
     PHONE,
     api,
@@ -23,18 +21,6 @@ from tests.e2e.console_page import (
 from tests.hub_process import KEY, HubProcess, running_hub, start_hub
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(scope="module")
-def hub(redis_url: str) -> Generator[HubProcess]:
-    with running_hub(redis_url) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-async def browser() -> AsyncGenerator[Browser]:
-    async with headless() as running:
-        yield running
 
 
 async def test_a_key_in_the_address_signs_in_and_leaves_the_address(

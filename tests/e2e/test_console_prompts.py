@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, cast
 
 import httpx2
 import pytest
 from playwright.async_api import Browser, Page, expect
 
-from tests.chromium import headless
 from tests.e2e.console_page import (
     api,
     context_of,
@@ -21,7 +20,7 @@ from tests.e2e.console_page import (
     open_session,
     publish,
 )
-from tests.hub_process import HubProcess, running_hub
+from tests.hub_process import HubProcess
 
 pytestmark = pytest.mark.anyio
 
@@ -40,18 +39,6 @@ SCHEMA: dict[str, Any] = {
         },
     },
 }
-
-
-@pytest.fixture(scope="module")
-def hub(redis_url: str) -> Generator[HubProcess]:
-    with running_hub(redis_url) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-async def browser() -> AsyncGenerator[Browser]:
-    async with headless() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

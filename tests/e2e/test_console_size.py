@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,7 +17,6 @@ from sessionwire_server.redis_link import RedisLink
 from sessionwire_server.session_record import SessionFields
 from sessionwire_server.settings import Settings
 from sessionwire_server.store import EventStore
-from tests.chromium import headless
 from tests.e2e.console_page import (
     DESK,
     PHONE,
@@ -59,12 +58,6 @@ def redis() -> Generator[RedisProcess]:
 @pytest.fixture(scope="module")
 def hub(redis: RedisProcess) -> Generator[HubProcess]:
     with running_hub(redis.url) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-async def browser() -> AsyncGenerator[Browser]:
-    async with headless() as running:
         yield running
 
 

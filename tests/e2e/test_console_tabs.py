@@ -3,13 +3,11 @@ WebSockets (protocol.md §6, §7)."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator
 from typing import Any
 
 import pytest
 from playwright.async_api import Browser, Page, expect
 
-from tests.chromium import headless
 from tests.e2e.console_page import (
     context_of,
     event,
@@ -20,24 +18,12 @@ from tests.e2e.console_page import (
     publish,
     until,
 )
-from tests.hub_process import HubProcess, running_hub
+from tests.hub_process import HubProcess
 
 pytestmark = pytest.mark.anyio
 
 TABS = 8
 """Two more than the connections that a browser opens to one host over HTTP/1.1."""
-
-
-@pytest.fixture(scope="module")
-def hub(redis_url: str) -> Generator[HubProcess]:
-    with running_hub(redis_url) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-async def browser() -> AsyncGenerator[Browser]:
-    async with headless() as running:
-        yield running
 
 
 def _delta(text: str) -> dict[str, Any]:
