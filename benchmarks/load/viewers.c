@@ -59,8 +59,8 @@ static int hex_value(char c) {
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Marks are counted by their backquote and timed once all digits are here. One clock reading a
- * read: what one recv brought arrived together. */
+/* Marks are counted and timed once all their digits are here. One clock reading a read: what one
+ * recv brought arrived together. */
 static void scan(struct viewers *v, struct viewer *viewer, const char *bytes, size_t size) {
     const char *end = bytes + size;
     uint64_t now = 0;
@@ -69,7 +69,6 @@ static void scan(struct viewers *v, struct viewer *viewer, const char *bytes, si
             bytes = memchr(bytes, MARK, (size_t)(end - bytes));
             if (!bytes) return;
             bytes++;
-            v->delivered++;
             viewer->digits = MARK_DIGITS;
             viewer->mark = 0;
         }
@@ -79,6 +78,7 @@ static void scan(struct viewers *v, struct viewer *viewer, const char *bytes, si
             viewer->mark = viewer->mark << 4 | (uint64_t)digit;
         }
         if (viewer->digits) return;
+        v->delivered++;
         if (!now) now = now_ns();
         histogram_add(&v->latency, now > viewer->mark ? now - viewer->mark : 0);
     }
